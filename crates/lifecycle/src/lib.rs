@@ -1,1 +1,33 @@
-//! Placeholder.
+//! The rules of a credential's life, from the first mint to the last revoke.
+//!
+//! Everything here is a function of [`Facts`]: no clock, no network, no randomness. The operator looks at the world,
+//! fills in the facts, calls [`decide`], performs the one effect it names, and looks again. `keyward explain` calls the
+//! same function, and the exhaustive walk in `tests/every_crash` drives it through every crash there is.
+//!
+//! Start reading at [`decide`], which is the policy from top to bottom, then [`Facts`] and [`Step`].
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod because;
+mod decide;
+mod facts;
+mod ledger;
+mod mark;
+mod names;
+mod schedule;
+mod step;
+mod version;
+mod view;
+
+pub use because::{Because, Severity};
+pub use decide::decide;
+pub use facts::{
+    Answer, Deletion, Delivery, Facts, InHand, Issued, Issuer, Known, Listing, Minting, Policy,
+    Refusal, Resource, Retire, Role, Stored, Trouble, TroubleKind, Verdict, Wanted,
+};
+pub use ledger::{Entry, Intent, Ledger, LedgerState, Purpose, Setback, Setbacks};
+pub use mark::{ClusterId, Mark, Owner};
+pub use names::{Fingerprint, Holder, IssuedId, SecretName, SecretUid};
+pub use schedule::{backoff, spread};
+pub use step::{Change, Decision, Next, Question, Step};
+pub use version::Version;
+pub use view::{View, Wait};

@@ -1,1 +1,99 @@
-//! Placeholder.
+//! Talking to the systems that issue credentials.
+//!
+//! A [`Source`] is one issuer, seen with one login. It does what it is told, once, and reports what it was answered: it
+//! keeps no retry loops (how long to wait is decided by the rules in `lifecycle`), and its errors carry our words only.
+
+mod secret;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use lifecycle::{Issued, IssuedId, Issuer, Mark, Owner, Trouble, TroubleKind, Verdict};
+
+pub use secret::{SecretValue, Values};
+
+/// One issuer, reached with one login.
+///
+/// No method re-sends a request whose effect is unknown. A reply that was lost is [`SourceError`] of kind
+/// `Unreachable`, and means "it may have happened".
+#[async_trait]
+pub trait Source: Send + Sync + std::fmt::Debug {
+    /// What this issuer can do; the same for the life of the source.
+    fn issuer(&self) -> Issuer;
+
+    /// Which issuer this is, for limits and metrics: the same text for every source that shares its load.
+    fn place(&self) -> &str;
+
+    /// Everything at the issuer that bears a mark of this owner, of whatever version.
+    /// The listing may be older than the reply, never newer than the request's end.
+    async fn list(&self, owner: &Owner) -> Result<Vec<Issued>, SourceError>;
+
+    /// Makes one credential with this mark.
+    /// *If the reply is lost:* it may exist, and is found by its mark.
+    async fn mint(&self, order: &Order) -> Result<Minted, SourceError>;
+
+    /// The value of a credential that the issuer can show again; `None` if it is not there.
+    /// Only issuers whose values can be read back are asked.
+    async fn read_back(&self, mark: &Mark) -> Result<Option<Minted>, SourceError>;
+
+    /// Does this value let somebody in? `Refused` is an answer; not getting one is an error.
+    async fn verify(&self, values: &Values) -> Result<Verdict, SourceError>;
+
+    /// Ends a credential. One that is already gone counts as ended.
+    async fn revoke(&self, id: &IssuedId) -> Result<(), SourceError>;
+
+    /// Whether the issuer no longer honours this credential: the witness after a revoke.
+    async fn gone(&self, id: &IssuedId) -> Result<bool, SourceError>;
+}
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Order {
+    pub mark: Mark,
+    /// Where the caller may choose the value: the one to use, stored beforehand.
+    pub chosen: Option<Values>,
+    /// Where the credential replaces itself: the value it has now.
+    pub present: Option<Values>,
+    /// What the credential must be able to do, in the words of the issuer's own kind.
+    pub wish: serde_json::Value,
+}
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub struct Minted {
+    pub id: IssuedId,
+    pub values: Values,
+    pub expires: Option<Timestamp>,
+}
+
+/// Why an issuer could not be asked, or what it said instead of yes. Our words only: never a remote text, a value, or
+/// an address with a query.
+#[derive(Debug, thiserror::Error)]
+#[error("{act}: {detail}")]
+pub struct SourceError {
+    /// What was being done, such as "listing application credentials of user barbican".
+    pub act: String,
+    pub kind: TroubleKind,
+    /// What went wrong and what a person can do about it.
+    pub detail: String,
+    /// How long the issuer asked us to wait.
+    pub wait: Option<SignedDuration>,
+}
+
+impl SourceError {
+    pub fn new(act: impl Into<String>, kind: TroubleKind, detail: impl Into<String>) -> Self {
+        Self {
+            act: act.into(),
+            kind,
+            detail: detail.into(),
+            wait: None,
+        }
+    }
+
+    pub fn to_trouble(&self) -> Trouble {
+        Trouble {
+            kind: self.kind,
+            detail: self.to_string(),
+            wait: self.wait,
+        }
+    }
+}

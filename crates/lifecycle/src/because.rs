@@ -1,0 +1,136 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// How much a reason should worry the reader, mildest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// As it should be.
+    Calm,
+    /// Under way, or waiting for something that will come by itself.
+    Underway,
+    /// Something failed; it is tried again.
+    Trouble,
+    /// It will not come right by itself.
+    NeedsAPerson,
+}
+
+/// Every reason once: condition reason, event reason, metric label, log field, `keyward explain` and the reference page
+/// all come from this table.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident: $severity:ident = $text:literal),+ $(,)?) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Because {
+            $(#[doc = $text] $name),+
+        }
+
+        impl Because {
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// The word in conditions, events and labels.
+            pub const fn code(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name)),+ }
+            }
+
+            pub const fn severity(self) -> Severity {
+                match self { $(Self::$name => Severity::$severity),+ }
+            }
+
+            /// The sentence for people.
+            pub const fn text(self) -> &'static str {
+                match self { $(Self::$name => $text),+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    UpToDate: Calm = "the current version is in place and nothing is due",
+    NotOurs: Calm = "nothing of Keyward's is on this resource",
+    Departed: Underway = "the resource is gone; what outlived it is being put in order",
+
+    FirstMint: Underway = "there is no credential yet",
+    SpecChanged: Underway = "the wanted rights or properties changed",
+    RotationDue: Underway = "the time for rotation has come",
+    RotateRequested: Underway = "a person asked for a rotation",
+    SecretMissing: Underway = "the Secret of the current version is gone or being deleted",
+    SecretDamaged: Underway = "the Secret of the current version no longer holds what was stored",
+    RevokedElsewhere: Underway = "the issuer no longer knows the current credential",
+
+    AttemptLost: Underway = "an earlier attempt may have been cut off; it is given up and made anew under the next number",
+    WishChanged: Underway = "what is wanted changed while the credential was being made",
+    MintedButRefused: Trouble = "the issuer refuses the credential it has just issued",
+    Stored: Underway = "a verified version is stored and can be published",
+    Published: Underway = "status must name the version that is current",
+    RolledBack: Calm = "a person went back to this version; scheduled rotation rests until the rollback annotation is removed",
+
+    Superseded: Underway = "a version was replaced and is on its way out",
+    InOverlap: Underway = "nobody was seen holding the old version, which proves nothing: it is kept for the minimum overlap",
+    InGrace: Underway = "the old version is kept until its grace period ends",
+    KeptForRollback: Underway = "the previous version is kept so that one can go back to it",
+    AwaitingExpiry: Underway = "the old version is kept until it expires by itself",
+    HeldByConsumers: Underway = "the old version is still held and is not revoked until it is released",
+    StillReferenced: Underway = "something still refers to the old version, which is not revoked until that ends",
+    Unheld: Underway = "nobody holds the old version any more",
+    GraceOver: Underway = "the declared grace period of the old version is over",
+    Expired: Underway = "the old version has expired by itself",
+    EmergencyRevoke: Underway = "a person asked for an emergency revoke, past all holders",
+    RevokeConfirmed: Underway = "the issuer confirmed that the old version is gone",
+    RevokeUnconfirmed: Trouble = "the issuer accepted the revoke but still knows the credential",
+
+    OrphanFound: Underway = "a credential bears this resource's mark but is recorded nowhere; it is revoked",
+    LeftoverDraft: Underway = "a draft is no longer needed",
+    StrayVersion: Underway = "a complete Secret is explained by no record; it is put on its way out",
+    LedgerBehind: NeedsAPerson = "the issuer has credentials with numbers beyond the ledger, as after a restore or in a cloned cluster; they are left alone",
+    LedgerLost: Underway = "the ledger is missing and is made good from the Secrets and the issuer's list",
+    LedgerFromTheFuture: NeedsAPerson = "the ledger was written by a newer Keyward; upgrade this one",
+    Checking: Underway = "it is time to compare the issuer with the ledger",
+    Tidying: Underway = "an old note no longer applies",
+
+    Deleting: Underway = "the resource is being deleted; its credentials are being taken out of service",
+    LeftAtIssuer: Underway = "the resource is being deleted; by its policy the credentials stay alive at the issuer",
+    SecretsRetained: Underway = "the resource is being deleted; by its policy its Secrets and credentials are kept",
+    Finished: Calm = "everything the deletion policy asks for is done",
+
+    Suspended: Calm = "suspended: nothing is done until the suspend annotation is removed",
+    MintCapReached: NeedsAPerson = "the issuer already has as many live credentials of this resource as the hard cap allows",
+    RootCredentialLost: NeedsAPerson = "the self-rotating credential no longer works and its successor was lost; put a working value into the Secret",
+    InvalidSpec: NeedsAPerson = "the spec cannot be served as it stands",
+    LoginMissing: NeedsAPerson = "the login for the issuer is missing",
+    SecretNotAdopted: NeedsAPerson = "a Secret that Keyward did not create stands where ours should, and adoption was not asked for",
+    DependencyCycle: NeedsAPerson = "this credential depends on itself through others",
+
+    IssuerDenied: Trouble = "the issuer refused our login",
+    IssuerRejected: Trouble = "the issuer refused the request",
+    IssuerConflict: Trouble = "something else stands where ours should",
+    IssuerThrottled: Trouble = "the issuer asks us to wait",
+    IssuerUnreachable: Trouble = "the issuer gave no usable answer; what was asked may or may not have happened",
+    IssuerUnexpected: Trouble = "the issuer gave an answer that makes no sense",
+    Outrun: Underway = "another writer is ahead of what was read; looking again",
+}
+
+impl fmt::Display for Because {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_code_of_its_own_and_a_sentence() {
+        let mut codes: Vec<_> = Because::ALL.iter().map(|because| because.code()).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), Because::ALL.len());
+        for because in Because::ALL {
+            assert!(
+                because.text().len() > 10 && !because.text().ends_with('.'),
+                "{}",
+                because.code()
+            );
+        }
+    }
+}

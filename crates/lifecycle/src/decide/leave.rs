@@ -1,0 +1,196 @@
+//! The end of a resource: exactly what its deletion policy says, or a wait that names what is in the way.
+
+use super::recover::{discard, sweep};
+use super::retire::{release, retire_the_superseded};
+use super::scene::{Choice, Scene, Waits, entry_of, is_draft, listing};
+use crate::{
+    Because, Change, Deletion, Entry, Facts, Ledger, LedgerState, Next, Purpose, Question,
+    Resource, Step, Stored,
+};
+
+pub(super) fn revokes(facts: &Facts) -> bool {
+    match facts.policy.deletion {
+        Deletion::Revoke => true,
+        Deletion::Orphan | Deletion::Retain => false,
+    }
+}
+
+/// One write closes the open intent and takes the current version out of service: from here on the publish of any
+/// process that is still at work fails.
+pub(super) fn take_everything_out_of_service(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    if !s.resource.deleting {
+        return None;
+    }
+    let serving = s.ledger.current.is_some() && revokes(s.facts);
+    if !serving && s.ledger.intent.is_none() {
+        return None;
+    }
+    let mut ledger = s.ledger.clone();
+    ledger.intent = None;
+    if serving {
+        s.supersede_current(&mut ledger);
+    }
+    Some(Choice::record(Change::Leave, ledger, Because::Deleting))
+}
+
+/// Orphan and Retain: what stays alive is announced with its ids, then the Secrets are cut loose.
+pub(super) fn let_go_of_secrets(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    if !s.resource.deleting {
+        return None;
+    }
+    let (because, keeps_secrets) = match s.facts.policy.deletion {
+        Deletion::Revoke => return None,
+        Deletion::Orphan => (Because::LeftAtIssuer, false),
+        Deletion::Retain => (Because::SecretsRetained, true),
+    };
+    let alive = s
+        .ledger
+        .current
+        .iter()
+        .chain(&s.ledger.retiring)
+        .map(|entry: &Entry| entry.version)
+        .max();
+    if let Some(version) = alive
+        && !s.facts.warned.contains(&version)
+    {
+        return Some(Choice::act(Step::Warn { version, because }, because));
+    }
+    let tied = |stored: &&Stored| stored.guarded || (keeps_secrets && stored.owned);
+    let stored = s.facts.secrets.iter().find(tied)?;
+    let step = Step::LetGo {
+        secret: stored.name.clone(),
+        uid: stored.uid.clone(),
+        version: stored.version,
+    };
+    Some(Choice::act(step, because))
+}
+
+/// Nothing is left: a last look at the issuer, then our finalizer goes.
+pub(super) fn finish(s: &Scene, waits: &mut Waits) -> Option<Choice> {
+    if !s.resource.deleting {
+        return None;
+    }
+    if revokes(s.facts) {
+        if !s.ledger.retiring.is_empty() {
+            return Some(Choice::rest(Because::Deleting));
+        }
+        if let Some(choice) = remove_what_is_reserved(s, waits) {
+            return Some(choice);
+        }
+        if s.facts.issuer.lists && s.facts.issuer.revokes {
+            match listing(s.facts) {
+                Ok(listing) if listing.is_empty() => {}
+                Ok(_) => return Some(Choice::rest(Because::Deleting)),
+                Err(None) if s.must_wait(Purpose::Retire, waits) => {
+                    return Some(Choice::rest(Because::Deleting));
+                }
+                Err(None) => return Some(Choice::ask(Question::Issued, Because::Deleting)),
+                Err(Some(trouble)) => return Some(s.setback(Purpose::Retire, trouble)),
+            }
+        }
+    }
+    Some(Choice::act(Step::Unguard, Because::Finished))
+}
+
+/// A Secret of ours that no entry speaks of: a target that was reserved and never written.
+fn remove_what_is_reserved(s: &Scene, waits: &mut Waits) -> Option<Choice> {
+    let stored = s
+        .facts
+        .secrets
+        .iter()
+        .find(|stored| !is_draft(stored) && stored.guarded)?;
+    if !stored.leaving {
+        let step = Step::Fence {
+            secret: stored.name.clone(),
+            uid: stored.uid.clone(),
+            version: stored.version,
+        };
+        return Some(Choice::act(step, Because::Deleting));
+    }
+    if stored.holders.is_empty() {
+        return Some(release(stored));
+    }
+    waits.held(
+        Because::HeldByConsumers,
+        stored.version,
+        &stored.holders,
+        None,
+    );
+    Some(Choice::rest(Because::HeldByConsumers))
+}
+
+/// The resource is gone, by force or because a late request landed after its end. What is left of it is treated as on
+/// deletion, from what the Secrets themselves record; there is nothing to write notes into any more.
+pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Option<Choice> {
+    let resource = Resource {
+        ledger: LedgerState::Absent,
+        guarded: true,
+        deleting: true,
+        suspended: false,
+        mirrored: true,
+        rotate: None,
+        rollback: None,
+        revoke_now: false,
+    };
+    let guarded = facts
+        .secrets
+        .iter()
+        .filter(|stored| stored.guarded && !is_draft(stored));
+    let ledger = Ledger {
+        retiring: guarded
+            .filter_map(|stored| entry_of(stored, facts.now))
+            .collect(),
+        ..Ledger::default()
+    };
+    let s = Scene {
+        facts,
+        resource: &resource,
+        ledger: &ledger,
+    };
+    if let Some(draft) = facts.secrets.iter().find(|stored| is_draft(stored)) {
+        return Some(discard(draft));
+    }
+    let choice = retire_the_superseded(&s, waits)
+        .or_else(|| let_go_of_secrets(&s, waits))
+        .or_else(|| {
+            ledger
+                .retiring
+                .is_empty()
+                .then(|| remove_what_is_reserved(&s, waits))
+                .flatten()
+        });
+    if let Some(choice) = choice {
+        return Some(without_notes(facts, choice, waits));
+    }
+    if !facts.issuer.lists || !facts.issuer.revokes || !revokes(facts) {
+        return Some(Choice::rest(Because::Finished));
+    }
+    match listing(facts) {
+        Err(None) => Some(Choice::ask(Question::Issued, Because::Departed)),
+        Err(Some(trouble)) => Some(without_notes(
+            facts,
+            s.setback(Purpose::Retire, trouble),
+            waits,
+        )),
+        Ok(listing) => match listing
+            .iter()
+            .find(|issued| !ledger.records(issued.version))
+        {
+            Some(_) if !facts.read_after_listing => {
+                Some(Choice::ask(Question::Resource, Because::Departed))
+            }
+            Some(issued) => Some(sweep(issued)),
+            None => Some(Choice::rest(Because::Finished)),
+        },
+    }
+}
+
+/// Where a living resource would get a note, a departed one is simply looked at again a little later.
+fn without_notes(facts: &Facts, choice: Choice, waits: &mut Waits) -> Choice {
+    if !matches!(choice.next, Next::Do(Step::Record { .. })) {
+        return choice;
+    }
+    let wait = crate::backoff(crate::TroubleKind::Unreachable, 4, &facts.uid);
+    waits.until(choice.because, crate::schedule::later(facts.now, wait));
+    Choice::rest(choice.because)
+}

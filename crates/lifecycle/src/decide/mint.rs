@@ -1,0 +1,374 @@
+//! Making a new version: intent, draft or claim, mint, verify, store, publish.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::retire::release;
+use super::scene::{Choice, Scene, Waits, entry_of, listing, refused};
+use crate::schedule::{backoff, later};
+use crate::{
+    Answer, Because, Change, Intent, Minting, Purpose, Question, Step, Trouble, TroubleKind,
+    Verdict, Version, Wanted,
+};
+
+/// After a given-up attempt, look for its late fruit once more after this time.
+const SWEEP_AFTER: SignedDuration = SignedDuration::from_mins(10);
+
+/// From this attempt on, a crash loop waits between attempts.
+const PATIENT_ATTEMPTS: u32 = 3;
+
+/// The Secret of the open intent exists, so the credential was verified: one compare-and-swap makes it current.
+pub(super) fn publish_what_is_stored(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    let intent = s.ledger.intent.as_ref()?;
+    let stored = s
+        .stored(intent.version)
+        .filter(|stored| !stored.leaving && stored.intact)?;
+    let entry = entry_of(stored, s.now())?;
+    let mut ledger = s.ledger.clone();
+    match s.facts.issuer.minting {
+        // Its predecessor died when it was born.
+        Minting::SelfRotating => ledger.current = None,
+        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => {
+            s.supersede_current(&mut ledger)
+        }
+    }
+    ledger.current = Some(entry);
+    ledger.handled = intent.token.clone().or(ledger.handled);
+    ledger.intent = None;
+    ledger.setbacks.mint = None;
+    Some(Choice::record(Change::Publish, ledger, Because::Stored))
+}
+
+/// A person asks for the previous version back. Only while it is whole: after the fence there is no way back.
+pub(super) fn go_back(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    let wanted = s.resource.rollback?;
+    if s.resource.deleting || s.in_place() || s.ledger.intent.is_some() || s.condemned(wanted) {
+        return None;
+    }
+    let index = s
+        .ledger
+        .retiring
+        .iter()
+        .position(|entry| entry.version == wanted)?;
+    let expired = s.ledger.retiring[index]
+        .expires
+        .is_some_and(|expires| expires <= s.now());
+    let whole = s
+        .stored(wanted)
+        .is_some_and(|stored| !stored.leaving && stored.intact && stored.guarded);
+    if expired || !whole {
+        return None;
+    }
+    let mut ledger = s.ledger.clone();
+    let mut back = ledger.retiring.remove(index);
+    (back.superseded, back.deadline, back.held) = (None, None, false);
+    s.supersede_current(&mut ledger);
+    ledger.current = Some(back);
+    Some(Choice::record(
+        Change::Rollback,
+        ledger,
+        Because::RolledBack,
+    ))
+}
+
+pub(super) fn mirror_what_is_published(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    let stale = s.ledger.current.is_some() && !s.resource.mirrored && !s.resource.deleting;
+    stale.then(|| Choice::act(Step::Mirror, Because::Published))
+}
+
+/// Carries on with the open intent, from wherever the last process left it.
+pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
+    let intent = s.ledger.intent.as_ref()?;
+    let wanted = match &s.facts.wanted {
+        Ok(wanted) => wanted,
+        Err(refusal) => {
+            waits.shown(refusal.because);
+            return None;
+        }
+    };
+    if s.must_wait(Purpose::Mint, waits) {
+        return None;
+    }
+    if let Some(until) = crash_loop_pause(s, intent)
+        && until > s.now()
+    {
+        waits.version_until(Because::AttemptLost, intent.version, Some(until));
+        return None;
+    }
+    if let Some(broken) = s.stored(intent.version)
+        && (broken.leaving || !broken.intact)
+        && !s.in_place()
+    {
+        return Some(bump(s, wanted, Because::SecretMissing));
+    }
+    if intent.print != wanted.print {
+        return Some(bump(s, wanted, Because::WishChanged));
+    }
+    if let Some(choice) = reserve(s, intent.version) {
+        return Some(choice);
+    }
+    match s.facts.issuer.minting {
+        Minting::Chosen => mint_chosen(s, intent, wanted),
+        Minting::ReadBack => mint_read_back(s, intent, wanted),
+        Minting::ShownOnce => mint_shown_once(s, intent, wanted),
+        Minting::SelfRotating => rotate_itself(s, intent, wanted),
+        Minting::Provided => verify_then_store(s, intent, wanted),
+    }
+}
+
+/// In place, the Secret is reserved for this version before anything is minted: it proves that it can be written, and
+/// a late write of an overtaken process finds it changed.
+fn reserve(s: &Scene, version: Version) -> Option<Choice> {
+    if !s.in_place() {
+        return None;
+    }
+    match s.target() {
+        Some(target)
+            if target.version > version || target.claim.is_some_and(|claim| claim > version) =>
+        {
+            Some(Choice::rest(Because::Outrun))
+        }
+        Some(target) if target.claim == Some(version) => None,
+        Some(_) | None => Some(Choice::act(Step::Claim(version), Because::Stored)),
+    }
+}
+
+/// The value was chosen and stored first: whatever was lost, asking again for the same name and value is harmless.
+fn mint_chosen(s: &Scene, intent: &Intent, wanted: &Wanted) -> Option<Choice> {
+    if s.draft(intent.version).is_none() {
+        return Some(Choice::act(Step::Draft(intent.version), intent.cause));
+    }
+    if holds(s, intent.version) {
+        return verify_then_store(s, intent, wanted);
+    }
+    match listing(s.facts) {
+        Err(None) => Some(Choice::ask(Question::Issued, intent.cause)),
+        Err(Some(trouble)) => Some(s.setback(Purpose::Mint, trouble)),
+        Ok(_) if s.issued(intent.version).is_some() => verify_then_store(s, intent, wanted),
+        Ok(_) if s.facts.duplicate => {
+            let text = "the issuer says the name is taken but does not list it";
+            Some(s.setback(Purpose::Mint, &Trouble::new(TroubleKind::Conflict, text)))
+        }
+        Ok(listing) => Some(ask_for_one(s, intent, listing.len())),
+    }
+}
+
+/// The value can be read back, but asking twice would change it: once a request may be under way, only the next
+/// attempt's name may be used.
+fn mint_read_back(s: &Scene, intent: &Intent, wanted: &Wanted) -> Option<Choice> {
+    if holds(s, intent.version) {
+        return verify_then_store(s, intent, wanted);
+    }
+    match listing(s.facts) {
+        Err(None) => Some(Choice::ask(Question::Issued, intent.cause)),
+        Err(Some(trouble)) => Some(s.setback(Purpose::Mint, trouble)),
+        Ok(_) if s.issued(intent.version).is_some() => verify_then_store(s, intent, wanted),
+        Ok(listing) if s.facts.mine == Some(intent.version) => {
+            Some(ask_for_one(s, intent, listing.len()))
+        }
+        Ok(_) => Some(bump(s, wanted, Because::AttemptLost)),
+    }
+}
+
+/// The value is in the reply and nowhere else. If this process neither has it nor knows that nothing was sent, the
+/// attempt is given up first; only then is it looked for and revoked, as an orphan.
+fn mint_shown_once(s: &Scene, intent: &Intent, wanted: &Wanted) -> Option<Choice> {
+    if holds(s, intent.version) {
+        return verify_then_store(s, intent, wanted);
+    }
+    if s.facts.mine != Some(intent.version) {
+        return Some(bump(s, wanted, Because::AttemptLost));
+    }
+    match listing(s.facts) {
+        Err(None) => Some(Choice::ask(Question::Issued, intent.cause)),
+        Err(Some(trouble)) => Some(s.setback(Purpose::Mint, trouble)),
+        Ok(listing) => Some(ask_for_one(s, intent, listing.len())),
+    }
+}
+
+/// The request kills the old value and its reply carries the only copy of the new one. So: never with a value that is
+/// not known to work, once, and what comes back is stored before anything else.
+fn rotate_itself(s: &Scene, intent: &Intent, wanted: &Wanted) -> Option<Choice> {
+    if holds(s, intent.version) {
+        return Some(store(s, intent));
+    }
+    let now_stored = s
+        .target()
+        .map_or_else(Version::default, |target| target.version);
+    match answer(s.facts.works.as_ref(), now_stored) {
+        None => Some(Choice::ask(Question::Works(now_stored), intent.cause)),
+        Some(Err(trouble)) => Some(s.setback(Purpose::Mint, trouble)),
+        Some(Ok(Verdict::Refused)) => Some(Choice::rest(Because::RootCredentialLost)),
+        Some(Ok(Verdict::Works)) if s.facts.mine == Some(intent.version) => {
+            Some(Choice::act(Step::Mint(intent.version), intent.cause))
+        }
+        // The old value still works, so the earlier request never took effect.
+        Some(Ok(Verdict::Works)) => Some(bump(s, wanted, Because::AttemptLost)),
+    }
+}
+
+/// Counted at the issuer, so that no bug and no hot loop of ours can flood it.
+fn ask_for_one(s: &Scene, intent: &Intent, live: usize) -> Choice {
+    if live >= s.facts.policy.cap as usize {
+        let full = Trouble::new(
+            TroubleKind::Rejected,
+            format!("{live} credentials of this resource are alive"),
+        );
+        return s.setback_because(Purpose::Mint, &full, Because::MintCapReached);
+    }
+    Choice::act(Step::Mint(intent.version), intent.cause)
+}
+
+/// Nothing is stored that was not seen to work.
+fn verify_then_store(s: &Scene, intent: &Intent, wanted: &Wanted) -> Option<Choice> {
+    match answer(s.facts.works.as_ref(), intent.version) {
+        None => Some(Choice::ask(Question::Works(intent.version), intent.cause)),
+        Some(Ok(Verdict::Works)) => Some(store(s, intent)),
+        Some(Err(trouble)) => Some(s.setback(Purpose::Mint, trouble)),
+        Some(Ok(Verdict::Refused)) => Some(give_up_refused(s, wanted)),
+    }
+}
+
+fn store(s: &Scene, intent: &Intent) -> Choice {
+    // Somebody deleted the target: it cannot be written to any more, and must go before it can be made anew.
+    match s.target() {
+        Some(target) if target.leaving && target.guarded => release(target),
+        Some(_) | None => Choice::act(Step::Store(intent.version), intent.cause),
+    }
+}
+
+fn give_up_refused(s: &Scene, wanted: &Wanted) -> Choice {
+    let trouble = Trouble::new(TroubleKind::Denied, "the new credential is refused");
+    match s.facts.issuer.minting {
+        // A person provided it, or the old one is dead already: there is nothing to make anew.
+        Minting::Provided | Minting::SelfRotating => {
+            s.setback_because(Purpose::Mint, &trouble, Because::MintedButRefused)
+        }
+        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce => {
+            let mut ledger = bumped(s, wanted);
+            s.add_setback(
+                &mut ledger,
+                Purpose::Mint,
+                &trouble,
+                Because::MintedButRefused,
+            );
+            Choice::record(Change::Bump, ledger, Because::MintedButRefused)
+        }
+    }
+}
+
+fn bump(s: &Scene, wanted: &Wanted, because: Because) -> Choice {
+    Choice::record(Change::Bump, bumped(s, wanted), because)
+}
+
+/// The next attempt. Written before anything else happens: a late reply or write for the old one now fails.
+fn bumped(s: &Scene, wanted: &Wanted) -> crate::Ledger {
+    let mut ledger = s.ledger.clone();
+    if let Some(intent) = &mut ledger.intent {
+        intent.version = intent.version.next_attempt();
+        intent.print = wanted.print.clone();
+        intent.since = s.now();
+        ledger.high = ledger.high.max(intent.version);
+    }
+    ledger.sweep_at = Some(later(s.now(), SWEEP_AFTER));
+    ledger
+}
+
+fn crash_loop_pause(s: &Scene, intent: &Intent) -> Option<Timestamp> {
+    let lost = intent.version.attempt.checked_sub(PATIENT_ATTEMPTS)?;
+    (lost > 0).then(|| {
+        later(
+            intent.since,
+            backoff(TroubleKind::Unreachable, lost, &s.facts.uid),
+        )
+    })
+}
+
+fn holds(s: &Scene, version: Version) -> bool {
+    s.facts
+        .in_hand
+        .as_ref()
+        .is_some_and(|in_hand| in_hand.version == version)
+}
+
+fn answer<T>(answer: Option<&Answer<T>>, about: Version) -> Option<Result<&T, &Trouble>> {
+    answer
+        .filter(|answer| answer.about == about)
+        .map(|answer| answer.is.as_ref())
+}
+
+/// Opens an intent when there is a cause.
+pub(super) fn begin_a_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
+    if s.ledger.intent.is_some() || s.resource.deleting {
+        return None;
+    }
+    let wanted = match &s.facts.wanted {
+        Ok(wanted) => wanted,
+        Err(refusal) => {
+            waits.shown(refusal.because);
+            return refused(s.facts);
+        }
+    };
+    let cause = cause(s, wanted, waits)?;
+    if s.must_wait(Purpose::Mint, waits) {
+        return None;
+    }
+    let mut ledger = s.ledger.clone();
+    let version = s
+        .facts
+        .issued
+        .is()
+        .into_iter()
+        .flatten()
+        .map(|issued| issued.version)
+        .fold(s.ledger.high, Version::max);
+    let version = version.next_serial();
+    ledger.high = version;
+    ledger.intent = Some(Intent {
+        version,
+        cause,
+        print: wanted.print.clone(),
+        since: s.now(),
+        token: s.resource.rotate.clone(),
+    });
+    Some(Choice::record(Change::Intent, ledger, cause))
+}
+
+/// Why the current version must be replaced, gravest first.
+fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Because> {
+    let Some(current) = &s.ledger.current else {
+        return Some(Because::FirstMint);
+    };
+    let Some(stored) = s.stored(current.version).filter(|stored| !stored.leaving) else {
+        return Some(Because::SecretMissing);
+    };
+    if !stored.intact {
+        return Some(Because::SecretDamaged);
+    }
+    let unlisted = s.facts.issuer.lists
+        && s.facts
+            .issued
+            .is()
+            .is_some_and(|listing| listing.iter().all(|issued| issued.id != current.id));
+    let refused = answer(s.facts.works.as_ref(), current.version) == Some(Ok(&Verdict::Refused));
+    if unlisted || (refused && s.facts.issuer.minting != Minting::Provided) {
+        return Some(Because::RevokedElsewhere);
+    }
+    if current.print != wanted.print {
+        return Some(Because::SpecChanged);
+    }
+    if s.resource.rotate.is_some() && s.resource.rotate != s.ledger.handled {
+        return Some(Because::RotateRequested);
+    }
+    if s.resource.rollback == Some(current.version) {
+        waits.shown(Because::RolledBack);
+        return None;
+    }
+    match wanted.due {
+        Some(due) if due <= s.now() => Some(Because::RotationDue),
+        Some(due) => {
+            waits.until(Because::UpToDate, due);
+            None
+        }
+        None => None,
+    }
+}

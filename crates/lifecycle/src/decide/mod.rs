@@ -1,0 +1,145 @@
+//! Facts in, decision out. The order of the checks is the policy.
+
+mod leave;
+mod mint;
+mod recover;
+mod retire;
+mod scene;
+
+use crate::{Because, Decision, Facts, Ledger, LedgerState, Next, Question, Resource, Wait};
+use scene::{Choice, Scene, Waits};
+
+/// A check looks at the scene and either settles what happens next or lets the one below speak. What it merely waits
+/// for it adds to the waits.
+type Check = fn(&Scene, &mut Waits) -> Option<Choice>;
+
+/// The policy, top to bottom: the first check that has something to do wins.
+const POLICY: &[Check] = &[
+    recover::write_down_what_failed, // first: a failure nobody remembers is repeated by the next process
+    recover::condemn_in_an_emergency, // a leaked credential does not wait for anything below
+    recover::rebuild_a_ledger_overtaken, // Secrets know more than the ledger: nothing else can be trusted before
+    leave::take_everything_out_of_service, // closes the open intent, so that nothing new is published any more
+    mint::publish_what_is_stored,          // a stored version nobody sees helps nobody
+    mint::go_back, // a person wants the previous version; only while it is whole
+    mint::mirror_what_is_published, // consumers follow status: nothing old goes before they can know of the new
+    recover::adopt_strays, // a complete Secret without a record gets one, so that it is retired in order
+    recover::discard_drafts,
+    recover::sweep_orphans, // before minting: leftovers count against the cap
+    retire::retire_the_superseded,
+    leave::let_go_of_secrets,
+    leave::finish,
+    mint::finish_the_mint,
+    mint::begin_a_mint,
+    recover::tidy_old_notes,
+    recover::check_what_lives,
+];
+
+/// Looks at the facts and says what happens next, why, and what is being waited for.
+///
+/// ```
+/// use lifecycle::{decide, Facts, Next, Question};
+/// let facts: Facts = serde_json::from_value(serde_json::json!({
+///     "now": "2026-01-01T00:00:00Z", "started": "2026-01-01T00:00:00Z",
+///     "uid": "u", "resource": {},
+///     "wanted": { "Ok": { "print": "p", "inputs": "i" } },
+///     "policy": { "delivery": "Versioned", "retire": "WhenReleased", "deletion": "Revoke" },
+///     "issuer": { "minting": "Chosen", "lists": true, "revokes": true },
+/// }))?;
+/// // A resource never seen before: first of all, is anything of its already out there?
+/// assert_eq!(decide(&facts).next, Next::Ask(Question::Issued));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+pub fn decide(facts: &Facts) -> Decision {
+    let mut waits = Waits::default();
+    let choice = match &facts.resource {
+        None => leave::bury(facts, &mut waits),
+        Some(resource) => with_resource(facts, resource, &mut waits),
+    };
+    waits.settle(choice)
+}
+
+fn with_resource(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Option<Choice> {
+    if resource.deleting && !resource.guarded {
+        return Some(Choice::rest(Because::NotOurs));
+    }
+    if resource.suspended {
+        return Some(Choice::rest(Because::Suspended));
+    }
+    match &resource.ledger {
+        LedgerState::Is(ledger) => by_policy(
+            &Scene {
+                facts,
+                resource,
+                ledger,
+            },
+            waits,
+        ),
+        LedgerState::Newer => Some(Choice::rest(Because::LedgerFromTheFuture)),
+        LedgerState::Absent | LedgerState::Unreadable => without_ledger(facts, resource, waits),
+    }
+}
+
+fn by_policy(scene: &Scene, waits: &mut Waits) -> Option<Choice> {
+    POLICY.iter().find_map(|check| check(scene, waits))
+}
+
+/// New, or lost? Only the Secrets and the issuer can tell; nothing is minted before both were looked at.
+fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Option<Choice> {
+    let leaves_issuer_alone = resource.deleting && !leave::revokes(facts);
+    if facts.issuer.lists && !leaves_issuer_alone {
+        if facts.wanted.is_err() && !resource.deleting && facts.secrets.is_empty() {
+            return scene::refused(facts);
+        }
+        match scene::listing(facts) {
+            Ok(_) => {}
+            Err(None) => return Some(Choice::ask(Question::Issued, Because::LedgerLost)),
+            Err(Some(trouble)) => {
+                // There is no ledger to write the failure into, and writing one would hide that it was lost.
+                let because = crate::schedule::reason_for(trouble.kind);
+                let wait = crate::backoff(trouble.kind, 4, &facts.uid);
+                waits.until(because, crate::schedule::later(facts.now, wait));
+                return Some(Choice::rest(because));
+            }
+        }
+    }
+    let nothing_issued = facts.issued.is().is_none_or(Vec::is_empty);
+    let nothing_stored = facts.secrets.iter().all(|stored| scene::is_blank(stored));
+    if nothing_issued && nothing_stored {
+        let fresh = Ledger::default();
+        return by_policy(
+            &Scene {
+                facts,
+                resource,
+                ledger: &fresh,
+            },
+            waits,
+        );
+    }
+    Some(recover::rebuild(facts, resource))
+}
+
+impl Waits {
+    fn settle(self, choice: Option<Choice>) -> Decision {
+        let waits = self.into_vec();
+        let wake = waits.iter().filter_map(|wait: &Wait| wait.until).min();
+        let Some(choice) = choice else {
+            let because = waits.first().map_or(Because::UpToDate, |wait| wait.because);
+            return Decision {
+                next: Next::Rest { wake },
+                because,
+                waits,
+            };
+        };
+        let next = match choice.next {
+            Next::Rest { wake: own } => Next::Rest {
+                wake: [own, wake].into_iter().flatten().min(),
+            },
+            next @ (Next::Ask(_) | Next::Do(_)) => next,
+        };
+        Decision {
+            next,
+            because: choice.because,
+            waits,
+        }
+    }
+}

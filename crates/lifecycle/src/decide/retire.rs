@@ -1,0 +1,261 @@
+//! Taking old versions out of the world: fence, wait for holders, revoke, confirm, forget.
+
+use jiff::Timestamp;
+
+use super::scene::{Choice, Scene, Waits, still_there};
+use crate::schedule::later;
+use crate::{Because, Change, Entry, Holder, Purpose, Question, Retire, Step, Stored};
+
+/// Each old version for itself: one that is held must not keep another alive.
+pub(super) fn retire_the_superseded(s: &Scene, waits: &mut Waits) -> Option<Choice> {
+    if s.resource.deleting && !super::leave::revokes(s.facts) {
+        return None;
+    }
+    s.ledger
+        .retiring
+        .iter()
+        .find_map(|entry| retire(s, entry, waits))
+}
+
+fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
+    // In place, the one Secret stays where it is, whatever version's value is in it, until the resource itself leaves.
+    let stored = if s.in_place() && !s.resource.deleting {
+        None
+    } else {
+        s.stored(entry.version)
+    };
+    let holders = stored.map_or(&[][..], |stored| &stored.holders);
+    if !may_go(s, entry, holders, waits) {
+        return None;
+    }
+    if let Some(stored) = stored
+        && !stored.leaving
+    {
+        return fence(s, entry, stored, waits);
+    }
+    match past_holders(s, entry) {
+        Some(because) => announce(s, entry, stored, because)?,
+        None => wait_for_holders(s, entry, stored, waits)?,
+    }
+    .or_else(|| revoke(s, entry, stored, waits))
+}
+
+/// From the fence on, the API server refuses new holders, so that "nobody holds it" stays true once it is seen.
+fn fence(s: &Scene, entry: &Entry, stored: &Stored, waits: &mut Waits) -> Option<Choice> {
+    if s.must_wait(Purpose::Retire, waits) {
+        return None;
+    }
+    let step = Step::Fence {
+        secret: stored.name.clone(),
+        uid: stored.uid.clone(),
+        version: stored.version,
+    };
+    Some(Choice::act(
+        step,
+        past_holders(s, entry).unwrap_or(Because::Superseded),
+    ))
+}
+
+/// Is it time for this version to go at all?
+fn may_go(s: &Scene, entry: &Entry, holders: &[Holder], waits: &mut Waits) -> bool {
+    if s.resource.deleting || s.condemned(entry.version) || expired(entry, s.now()) {
+        return true;
+    }
+    let superseded = entry.superseded.unwrap_or(s.now());
+    let (because, at) = match s.facts.policy.retire {
+        Retire::WhenReleased if entry.held && holders.is_empty() => {
+            (Because::Superseded, Some(superseded))
+        }
+        Retire::WhenReleased => (
+            Because::InOverlap,
+            Some(later(superseded, s.facts.policy.overlap)),
+        ),
+        Retire::AfterGrace(grace) => (
+            Because::InGrace,
+            Some(entry.deadline.unwrap_or(later(superseded, grace))),
+        ),
+        Retire::WhenExpired => (Because::AwaitingExpiry, entry.expires),
+    };
+    let kept = later(superseded, s.facts.policy.rollback);
+    let (because, at) = match at {
+        Some(at) if kept > at => (Because::KeptForRollback, Some(kept)),
+        Some(_) | None => (because, at),
+    };
+    if at.is_some_and(|at| at <= s.now()) {
+        return true;
+    }
+    if holders.is_empty() {
+        waits.version_until(because, entry.version, at);
+    } else {
+        waits.held(Because::HeldByConsumers, entry.version, holders, at);
+    }
+    false
+}
+
+/// The reasons that go past holders: each was declared or asked for by a person.
+fn past_holders(s: &Scene, entry: &Entry) -> Option<Because> {
+    if s.condemned(entry.version) {
+        return Some(Because::EmergencyRevoke);
+    }
+    if expired(entry, s.now()) {
+        return Some(Because::Expired);
+    }
+    if s.resource.deleting {
+        return None;
+    }
+    let declared = match s.facts.policy.retire {
+        Retire::AfterGrace(_) => entry.deadline,
+        Retire::WhenReleased | Retire::WhenExpired => None,
+    };
+    declared
+        .is_some_and(|deadline| deadline <= s.now())
+        .then_some(Because::GraceOver)
+}
+
+fn expired(entry: &Entry, now: Timestamp) -> bool {
+    entry.expires.is_some_and(|expires| expires <= now)
+}
+
+/// `None`: a holder is in the way. `Some(None)`: nobody is. `Some(Some(_))`: something must be found out first.
+#[expect(
+    clippy::option_option,
+    reason = "three answers, each spelled out above"
+)]
+fn wait_for_holders(
+    s: &Scene,
+    entry: &Entry,
+    stored: Option<&Stored>,
+    waits: &mut Waits,
+) -> Option<Option<Choice>> {
+    let Some(stored) = stored else {
+        return Some(None);
+    };
+    if !stored.holders.is_empty() {
+        waits.held(
+            Because::HeldByConsumers,
+            entry.version,
+            &stored.holders,
+            None,
+        );
+        return None;
+    }
+    if s.must_wait(Purpose::Retire, waits) {
+        return None;
+    }
+    match &s.facts.referrers {
+        Some(answer) if answer.about == entry.version => match &answer.is {
+            Ok(referrers) if referrers.is_empty() => Some(None),
+            Ok(referrers) => {
+                let again = later(
+                    s.now(),
+                    crate::backoff(crate::TroubleKind::Unreachable, 4, &s.facts.uid),
+                );
+                waits.held(
+                    Because::StillReferenced,
+                    entry.version,
+                    referrers,
+                    Some(again),
+                );
+                None
+            }
+            Err(trouble) => Some(Some(s.setback(Purpose::Retire, trouble))),
+        },
+        Some(_) | None => Some(Some(Choice::ask(
+            Question::Referrers(entry.version),
+            Because::Unheld,
+        ))),
+    }
+}
+
+/// Going past a holder is said aloud before it is done.
+#[expect(
+    clippy::option_option,
+    reason = "the same three answers as wait_for_holders"
+)]
+fn announce(
+    s: &Scene,
+    entry: &Entry,
+    stored: Option<&Stored>,
+    because: Because,
+) -> Option<Option<Choice>> {
+    let held = stored.is_some_and(|stored| !stored.holders.is_empty());
+    let loud = held || because == Because::EmergencyRevoke;
+    if loud && !s.facts.warned.contains(&entry.version) {
+        return Some(Some(Choice::act(
+            Step::Warn {
+                version: entry.version,
+                because,
+            },
+            because,
+        )));
+    }
+    Some(None)
+}
+
+/// Revoke, have it confirmed, let the Secret go, strike it out: in this order, so that the id is known until the end.
+fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) -> Option<Choice> {
+    if s.facts.issuer.revokes && !known_gone(s, entry) {
+        if s.must_wait(Purpose::Retire, waits) {
+            return None;
+        }
+        if !s.facts.revoked.contains(&entry.version) {
+            let step = Step::Revoke {
+                version: entry.version,
+                id: entry.id.clone(),
+            };
+            return Some(Choice::act(
+                step,
+                past_holders(s, entry).unwrap_or(Because::Unheld),
+            ));
+        }
+        return Some(
+            match s
+                .facts
+                .gone
+                .as_ref()
+                .filter(|answer| answer.about == entry.version)
+            {
+                None => Choice::ask(Question::Gone(entry.version), Because::Unheld),
+                Some(answer) => match &answer.is {
+                    Ok(_) => s.setback_because(
+                        Purpose::Retire,
+                        &still_there(),
+                        Because::RevokeUnconfirmed,
+                    ),
+                    Err(trouble) => s.setback(Purpose::Retire, trouble),
+                },
+            },
+        );
+    }
+    if let Some(stored) = stored
+        && stored.guarded
+    {
+        return Some(release(stored));
+    }
+    let mut ledger = s.ledger.clone();
+    ledger
+        .retiring
+        .retain(|other| other.version != entry.version);
+    ledger.setbacks.retire = None;
+    Some(Choice::record(
+        Change::Forget,
+        ledger,
+        Because::RevokeConfirmed,
+    ))
+}
+
+pub(super) fn release(stored: &Stored) -> Choice {
+    let step = Step::Release {
+        secret: stored.name.clone(),
+        uid: stored.uid.clone(),
+        version: stored.version,
+    };
+    Choice::act(step, Because::RevokeConfirmed)
+}
+
+fn known_gone(s: &Scene, entry: &Entry) -> bool {
+    s.facts
+        .gone
+        .as_ref()
+        .is_some_and(|answer| answer.about == entry.version && answer.is == Ok(true))
+}

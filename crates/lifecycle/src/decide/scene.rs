@@ -1,0 +1,292 @@
+use jiff::Timestamp;
+
+use crate::schedule::{later, reason_for, retry_at};
+use crate::{
+    Because, Change, Delivery, Entry, Facts, Holder, Issued, Known, Ledger, Listing, Next, Purpose,
+    Question, Resource, Role, Setback, Step, Stored, Trouble, TroubleKind, Version, Wait,
+};
+
+/// The facts, with the two that nearly every check needs already at hand.
+pub(super) struct Scene<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) resource: &'a Resource,
+    pub(super) ledger: &'a Ledger,
+}
+
+pub(super) struct Choice {
+    pub(super) next: Next,
+    pub(super) because: Because,
+}
+
+impl Choice {
+    pub(super) fn act(step: Step, because: Because) -> Self {
+        Self {
+            next: Next::Do(step),
+            because,
+        }
+    }
+
+    pub(super) fn ask(question: Question, because: Because) -> Self {
+        Self {
+            next: Next::Ask(question),
+            because,
+        }
+    }
+
+    pub(super) fn rest(because: Because) -> Self {
+        Self {
+            next: Next::Rest { wake: None },
+            because,
+        }
+    }
+
+    pub(super) fn record(change: Change, ledger: Ledger, because: Because) -> Self {
+        Self::act(
+            Step::Record {
+                change,
+                ledger: Box::new(ledger),
+            },
+            because,
+        )
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Waits(Vec<Wait>);
+
+impl Waits {
+    pub(super) fn until(&mut self, because: Because, until: Timestamp) {
+        self.0.push(Wait {
+            because,
+            version: None,
+            on: Vec::new(),
+            until: Some(until),
+        });
+    }
+
+    pub(super) fn version_until(
+        &mut self,
+        because: Because,
+        version: Version,
+        until: Option<Timestamp>,
+    ) {
+        self.0.push(Wait {
+            because,
+            version: Some(version),
+            on: Vec::new(),
+            until,
+        });
+    }
+
+    pub(super) fn held(
+        &mut self,
+        because: Because,
+        version: Version,
+        on: &[Holder],
+        until: Option<Timestamp>,
+    ) {
+        self.0.push(Wait {
+            because,
+            version: Some(version),
+            on: on.to_vec(),
+            until,
+        });
+    }
+
+    pub(super) fn shown(&mut self, because: Because) {
+        self.0.push(Wait {
+            because,
+            version: None,
+            on: Vec::new(),
+            until: None,
+        });
+    }
+
+    pub(super) fn into_vec(self) -> Vec<Wait> {
+        self.0
+    }
+}
+
+impl Scene<'_> {
+    pub(super) fn now(&self) -> Timestamp {
+        self.facts.now
+    }
+
+    pub(super) fn in_place(&self) -> bool {
+        match self.facts.policy.delivery {
+            Delivery::InPlace => true,
+            Delivery::Versioned => false,
+        }
+    }
+
+    /// The Secret that holds this version's value, drafts aside.
+    pub(super) fn stored(&self, version: Version) -> Option<&Stored> {
+        self.facts
+            .secrets
+            .iter()
+            .find(|stored| stored.version == version && !is_draft(stored) && !is_blank(stored))
+    }
+
+    pub(super) fn draft(&self, version: Version) -> Option<&Stored> {
+        self.facts
+            .secrets
+            .iter()
+            .find(|stored| stored.version == version && is_draft(stored))
+    }
+
+    /// The one Secret of in-place delivery.
+    pub(super) fn target(&self) -> Option<&Stored> {
+        self.facts
+            .secrets
+            .iter()
+            .find(|stored| stored.role == Role::Target)
+    }
+
+    pub(super) fn issued(&self, version: Version) -> Option<&Issued> {
+        self.facts
+            .issued
+            .is()?
+            .iter()
+            .find(|issued| issued.version == version)
+    }
+
+    pub(super) fn condemned(&self, version: Version) -> bool {
+        self.ledger
+            .condemned
+            .is_some_and(|condemned| version <= condemned)
+    }
+
+    /// Waiting out earlier failures? Then until when, and why. A change of what we ask with ends the wait.
+    pub(super) fn held_off(&self, purpose: Purpose) -> Option<(Because, Timestamp)> {
+        let setback = self.ledger.setbacks.of(purpose)?;
+        let inputs = self.facts.wanted.as_ref().ok().map(|wanted| &wanted.inputs);
+        if inputs.is_some() && setback.inputs.is_some() && inputs != setback.inputs.as_ref() {
+            return None;
+        }
+        let until = retry_at(setback, &self.facts.uid);
+        (until > self.now()).then_some((setback.because, until))
+    }
+
+    /// Pushes the wait, and says whether there is one.
+    pub(super) fn must_wait(&self, purpose: Purpose, waits: &mut Waits) -> bool {
+        match self.held_off(purpose) {
+            Some((because, until)) => {
+                waits.until(because, until);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Writes a failure down, so that even a crash loop waits.
+    pub(super) fn setback(&self, purpose: Purpose, trouble: &Trouble) -> Choice {
+        self.setback_because(purpose, trouble, reason_for(trouble.kind))
+    }
+
+    pub(super) fn setback_because(
+        &self,
+        purpose: Purpose,
+        trouble: &Trouble,
+        because: Because,
+    ) -> Choice {
+        let mut ledger = self.ledger.clone();
+        self.add_setback(&mut ledger, purpose, trouble, because);
+        Choice::record(Change::Setback(purpose), ledger, because)
+    }
+
+    pub(super) fn add_setback(
+        &self,
+        ledger: &mut Ledger,
+        purpose: Purpose,
+        trouble: &Trouble,
+        because: Because,
+    ) {
+        let count = self
+            .ledger
+            .setbacks
+            .of(purpose)
+            .map_or(0, |setback| setback.count)
+            .saturating_add(1);
+        *ledger.setbacks.slot(purpose) = Some(Setback {
+            count,
+            at: self.now(),
+            kind: trouble.kind,
+            because,
+            until: trouble.wait.map(|wait| later(self.now(), wait)),
+            inputs: self
+                .facts
+                .wanted
+                .as_ref()
+                .ok()
+                .map(|wanted| wanted.inputs.clone()),
+        });
+    }
+
+    /// Moves the current version to those on their way out.
+    pub(super) fn supersede_current(&self, ledger: &mut Ledger) {
+        let Some(mut old) = ledger.current.take() else {
+            return;
+        };
+        old.superseded = Some(self.now());
+        old.held = self
+            .stored(old.version)
+            .is_some_and(|stored| !stored.holders.is_empty());
+        old.deadline = match self.facts.policy.retire {
+            crate::Retire::AfterGrace(grace) => Some(later(self.now(), grace)),
+            crate::Retire::WhenReleased | crate::Retire::WhenExpired => None,
+        };
+        ledger.retiring.push(old);
+    }
+}
+
+/// What the ledger would say of a Secret that is complete.
+pub(super) fn entry_of(stored: &Stored, now: Timestamp) -> Option<Entry> {
+    Some(Entry {
+        version: stored.version,
+        id: stored.id.clone()?,
+        secret: stored.name.clone(),
+        print: stored.print.clone(),
+        minted: stored.minted.unwrap_or(now),
+        expires: stored.expires,
+        superseded: None,
+        deadline: None,
+        held: false,
+    })
+}
+
+pub(super) fn is_draft(stored: &Stored) -> bool {
+    match stored.role {
+        Role::Draft => true,
+        Role::Final | Role::Target => false,
+    }
+}
+
+/// A target that was reserved and never written.
+pub(super) fn is_blank(stored: &Stored) -> bool {
+    stored.role == Role::Target && stored.version == Version::default()
+}
+
+/// The issuer's list: known, not asked yet (`None`), or not to be had.
+pub(super) fn listing(facts: &Facts) -> Result<&Listing, Option<&Trouble>> {
+    match &facts.issued {
+        Known::Is(listing) => Ok(listing),
+        Known::NotAsked => Err(None),
+        Known::Failed(trouble) => Err(Some(trouble)),
+    }
+}
+
+/// Rests on what is wrong with the spec, if something is.
+pub(super) fn refused(facts: &Facts) -> Option<Choice> {
+    facts
+        .wanted
+        .as_ref()
+        .err()
+        .map(|refusal| Choice::rest(refusal.because))
+}
+
+pub(super) fn still_there() -> Trouble {
+    Trouble::new(
+        TroubleKind::Unexpected,
+        "the issuer still knows the credential after accepting its revoke",
+    )
+}

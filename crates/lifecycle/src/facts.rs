@@ -1,0 +1,361 @@
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Because, Fingerprint, Holder, IssuedId, LedgerState, Purpose, SecretName, SecretUid, Version,
+};
+
+/// Everything a decision may look at. Plain data; an unanswered question is a fact too.
+///
+/// The first group is read live from the cluster before every decision. The second is what the issuer answered in this
+/// pass. The third is what this process happens to know; it may be lost at any moment, and nothing is lost with it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Facts {
+    pub now: Timestamp,
+    pub uid: String,
+    /// `None`: the resource is gone, but something of its may have outlived it.
+    #[serde(default)]
+    pub resource: Option<Resource>,
+    /// What the spec asks for, or why it cannot be had.
+    pub wanted: Result<Wanted, Refusal>,
+    pub policy: Policy,
+    pub issuer: Issuer,
+    /// The Secrets that carry this resource's uid.
+    #[serde(default)]
+    pub secrets: Vec<Stored>,
+
+    /// The issuer's credentials that bear this resource's mark.
+    #[serde(default)]
+    pub issued: Known<Listing>,
+    /// The resource was read after that list was made. Only then may what the list shows and the ledger does not
+    /// record be taken for an orphan.
+    #[serde(default)]
+    pub read_after_listing: bool,
+    /// Whether the value of one version lets somebody in.
+    #[serde(default)]
+    pub works: Option<Answer<Verdict>>,
+    /// Pods and the like that refer to a fenced version, beyond its finalizers.
+    #[serde(default)]
+    pub referrers: Option<Answer<Vec<Holder>>>,
+    /// Whether the issuer no longer knows a version that was revoked.
+    #[serde(default)]
+    pub gone: Option<Answer<bool>>,
+
+    /// A freshly minted credential that only this process knows.
+    #[serde(default)]
+    pub in_hand: Option<InHand>,
+    /// The version whose intent this pass itself wrote, as long as no mint was sent for it. For any other open intent
+    /// a request of a dead or sleeping process may still be under way.
+    #[serde(default)]
+    pub mine: Option<Version>,
+    /// The issuer said that the name was taken when this pass asked for it.
+    #[serde(default)]
+    pub duplicate: bool,
+    /// Versions whose revoke this pass has sent and seen accepted.
+    #[serde(default)]
+    pub revoked: Vec<Version>,
+    /// Versions whose forced end this pass has announced.
+    #[serde(default)]
+    pub warned: Vec<Version>,
+    /// The last effect failed, and that is not yet written down.
+    #[serde(default)]
+    pub failed: Option<(Purpose, Trouble)>,
+    /// When this process took up the work, and when it last compared the issuer with the ledger.
+    pub started: Timestamp,
+    #[serde(default)]
+    pub checked: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing seen on the object, and they are independent"
+)]
+pub struct Resource {
+    #[serde(default)]
+    pub ledger: LedgerState,
+    /// Our finalizer is on it.
+    #[serde(default)]
+    pub guarded: bool,
+    #[serde(default)]
+    pub deleting: bool,
+    #[serde(default)]
+    pub suspended: bool,
+    /// Status (what consumers read) names the current version.
+    #[serde(default)]
+    pub mirrored: bool,
+    /// Value of the rotate annotation.
+    #[serde(default)]
+    pub rotate: Option<String>,
+    /// Version named by the rollback annotation.
+    #[serde(default)]
+    pub rollback: Option<Version>,
+    /// The emergency annotation carries this resource's uid.
+    #[serde(default)]
+    pub revoke_now: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// What the credential must be able to do.
+    pub print: Fingerprint,
+    /// What we ask with (spec, login). A failure is tried again at once when this changes.
+    pub inputs: Fingerprint,
+    /// When the current version should be replaced.
+    #[serde(default)]
+    pub due: Option<Timestamp>,
+}
+
+/// The spec cannot be served as it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refusal {
+    pub because: Because,
+    #[serde(default)]
+    pub detail: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    pub delivery: Delivery,
+    pub retire: Retire,
+    /// How long a superseded version that nobody was seen holding stays untouched.
+    #[serde(default = "ten_minutes")]
+    pub overlap: SignedDuration,
+    /// How long the previous version is kept whole, so that one can go back to it.
+    #[serde(default)]
+    pub rollback: SignedDuration,
+    pub deletion: Deletion,
+    /// Live credentials per resource, counted at the issuer, beyond which nothing is minted.
+    #[serde(default = "eight")]
+    pub cap: u32,
+    #[serde(default = "six_hours")]
+    pub check_every: SignedDuration,
+}
+
+fn ten_minutes() -> SignedDuration {
+    SignedDuration::from_mins(10)
+}
+
+fn six_hours() -> SignedDuration {
+    SignedDuration::from_hours(6)
+}
+
+fn eight() -> u32 {
+    8
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            delivery: Delivery::Versioned,
+            retire: Retire::WhenReleased,
+            overlap: ten_minutes(),
+            rollback: SignedDuration::ZERO,
+            deletion: Deletion::Revoke,
+            cap: eight(),
+            check_every: six_hours(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Delivery {
+    /// An immutable Secret per version; status names the current one.
+    Versioned,
+    /// One Secret with a stable name; the swap is one write.
+    InPlace,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Retire {
+    /// When nobody holds it any more.
+    WhenReleased,
+    /// At a deadline declared when it was superseded.
+    AfterGrace(SignedDuration),
+    /// When it has expired by itself.
+    WhenExpired,
+}
+
+/// What becomes of the credentials when the resource is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Deletion {
+    /// Revoked at the issuer, Secrets removed.
+    Revoke,
+    /// Left alive at the issuer, Secrets removed.
+    Orphan,
+    /// Left alive at the issuer, Secrets kept and no longer tied to anything.
+    Retain,
+}
+
+/// What the issuer can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Issuer {
+    pub minting: Minting,
+    /// It can list what bears our mark.
+    pub lists: bool,
+    /// We can revoke there.
+    pub revokes: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Minting {
+    /// We choose the value; asking twice for one name is refused, so asking again is harmless.
+    Chosen,
+    /// We choose the name, the issuer the value, and it can be read back; asking twice would change the value.
+    ReadBack,
+    /// The value is in the reply, once.
+    ShownOnce,
+    /// The credential replaces itself: the old value dies with the reply that carries the new one.
+    SelfRotating,
+    /// A person provides it; there is nothing to mint or revoke.
+    Provided,
+}
+
+/// One Secret of ours, as it is now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing seen on the object, and they are independent"
+)]
+pub struct Stored {
+    pub name: SecretName,
+    pub uid: SecretUid,
+    pub role: Role,
+    pub version: Version,
+    /// Recorded on all but drafts.
+    #[serde(default)]
+    pub id: Option<IssuedId>,
+    #[serde(default = "unknown_print")]
+    pub print: Fingerprint,
+    #[serde(default)]
+    pub minted: Option<Timestamp>,
+    #[serde(default)]
+    pub expires: Option<Timestamp>,
+    /// It is being deleted: no new holder can take it, which is what makes it a fence.
+    #[serde(default)]
+    pub leaving: bool,
+    /// Our finalizer is on it.
+    #[serde(default)]
+    pub guarded: bool,
+    /// Tied to the resource by an owner reference.
+    #[serde(default)]
+    pub owned: bool,
+    /// Every finalizer on it that is not ours.
+    #[serde(default)]
+    pub holders: Vec<Holder>,
+    /// In place only: the version that may be written next. A late write of any other fails.
+    #[serde(default)]
+    pub claim: Option<Version>,
+    /// The value is there and is the one we wrote.
+    #[serde(default = "yes")]
+    pub intact: bool,
+}
+
+fn unknown_print() -> Fingerprint {
+    "".into()
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Role {
+    /// A value that was chosen and is not yet known to the issuer, or not yet known to have reached it.
+    Draft,
+    /// One version, complete, verified and never to change.
+    Final,
+    /// The one Secret of in-place delivery; version 0.0 until the first value is in it.
+    Target,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Known<T> {
+    #[default]
+    NotAsked,
+    Is(T),
+    Failed(Trouble),
+}
+
+/// What was learned about one version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer<T> {
+    pub about: Version,
+    pub is: Result<T, Trouble>,
+}
+
+pub type Listing = Vec<Issued>;
+
+/// A credential at the issuer that bears our mark.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Issued {
+    pub id: IssuedId,
+    pub version: Version,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Verdict {
+    Works,
+    /// The issuer said no: not a failure to ask, an answer.
+    Refused,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InHand {
+    pub version: Version,
+    pub id: IssuedId,
+}
+
+/// Why something could not be done or found out. Never contains a value, an address with a query, or a remote text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trouble {
+    pub kind: TroubleKind,
+    /// Ours, fit to be shown.
+    #[serde(default)]
+    pub detail: String,
+    /// How long the issuer asked us to wait.
+    #[serde(default)]
+    pub wait: Option<SignedDuration>,
+}
+
+impl Trouble {
+    pub fn new(kind: TroubleKind, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            detail: detail.into(),
+            wait: None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TroubleKind {
+    /// The login was refused.
+    Denied,
+    /// The request was refused: it must change before it can succeed.
+    Rejected,
+    /// Something else stands where ours should.
+    Conflict,
+    /// Too many requests.
+    Throttled,
+    /// No answer, or one that says nothing: it may have happened.
+    Unreachable,
+    /// An answer that makes no sense.
+    Unexpected,
+}
+
+impl<T> Known<T> {
+    pub fn is(&self) -> Option<&T> {
+        match self {
+            Self::Is(known) => Some(known),
+            Self::NotAsked | Self::Failed(_) => None,
+        }
+    }
+}

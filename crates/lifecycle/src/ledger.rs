@@ -1,0 +1,274 @@
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Because, Fingerprint, IssuedId, SecretName, TroubleKind, Version};
+
+/// What must be remembered and cannot be observed. One per resource, in one annotation, written only by compare-and-swap.
+///
+/// It never holds a secret value. Two operators may read it at once, but only one of them can write what it decided:
+/// the other's write fails, and it looks again.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ledger {
+    /// The version being made. Written before anything is asked of the issuer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intent: Option<Intent>,
+    /// The version consumers are pointed at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current: Option<Entry>,
+    /// Versions on their way out, oldest first. An entry leaves only when the issuer has confirmed that it is gone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retiring: Vec<Entry>,
+    /// The highest version ever written down: no number is used twice.
+    pub high: Version,
+    #[serde(skip_serializing_if = "Setbacks::is_clear")]
+    pub setbacks: Setbacks,
+    /// The value of the rotate annotation that was acted on last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handled: Option<String>,
+    /// A person asked for an emergency revoke: this version and all before it go, whoever holds them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub condemned: Option<Version>,
+    /// A mint may have gone astray: look for leftovers at the issuer at this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sweep_at: Option<Timestamp>,
+}
+
+impl Ledger {
+    /// Whether a version is written down here, in whatever role.
+    pub fn records(&self, version: Version) -> bool {
+        self.intent
+            .as_ref()
+            .is_some_and(|intent| intent.version == version)
+            || self
+                .current
+                .as_ref()
+                .is_some_and(|current| current.version == version)
+            || self.retiring.iter().any(|entry| entry.version == version)
+    }
+
+    pub fn records_id(&self, id: &IssuedId) -> bool {
+        self.current
+            .iter()
+            .chain(&self.retiring)
+            .any(|entry| entry.id == *id)
+    }
+}
+
+/// What the annotation turned out to be.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum LedgerState {
+    /// Never written, or removed by somebody.
+    #[default]
+    Absent,
+    /// Present, but not a ledger: edited or cut. Made good like a lost one.
+    Unreadable,
+    /// Written by a newer Keyward: touching it would lose what we do not understand.
+    Newer,
+    Is(Box<Ledger>),
+}
+
+/// The form in the annotation: the format's number stands outside, so that any Keyward can tell whether it may read on.
+#[derive(Serialize, Deserialize)]
+struct Envelope {
+    v: u32,
+    #[serde(flatten)]
+    rest: serde_json::Map<String, serde_json::Value>,
+}
+
+const FORMAT: u32 = 1;
+
+impl LedgerState {
+    /// Reads the annotation. Bounded: an annotation can be 256 KiB, a ledger never needs more than a few.
+    pub fn read(annotation: Option<&str>) -> Self {
+        let Some(text) = annotation else {
+            return Self::Absent;
+        };
+        let Ok(envelope) = serde_json::from_str::<Envelope>(text) else {
+            return Self::Unreadable;
+        };
+        if envelope.v > FORMAT {
+            return Self::Newer;
+        }
+        match serde_json::from_value(serde_json::Value::Object(envelope.rest)) {
+            Ok(ledger) => Self::Is(Box::new(ledger)),
+            Err(_) => Self::Unreadable,
+        }
+    }
+}
+
+impl Ledger {
+    /// The text for the annotation.
+    pub fn write(&self) -> String {
+        let rest = match serde_json::to_value(self) {
+            Ok(serde_json::Value::Object(rest)) => rest,
+            Ok(_) | Err(_) => unreachable!("a ledger is a struct of plain data"),
+        };
+        serde_json::to_string(&Envelope { v: FORMAT, rest })
+            .expect("a map of plain data serializes")
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Intent {
+    pub version: Version,
+    /// Why this rotation was begun.
+    pub cause: Because,
+    /// What the credential must be able to do; a changed wish abandons the attempt.
+    pub print: Fingerprint,
+    pub since: Timestamp,
+    /// The rotate annotation this answers to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+}
+
+/// A version that exists: where its value is kept and what the issuer calls it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Entry {
+    pub version: Version,
+    pub id: IssuedId,
+    pub secret: SecretName,
+    pub print: Fingerprint,
+    pub minted: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
+    /// When its successor was published, or when it was taken out of service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub superseded: Option<Timestamp>,
+    /// The declared end of its grace period. Set once, never moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// Somebody was seen holding it when it was superseded, so that its release proves something.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub held: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the shape serde asks for"
+)]
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+/// What is being attempted when something goes wrong: trouble with one must not hold up the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Purpose {
+    Mint,
+    Retire,
+    Check,
+}
+
+/// Failures in a row, kept where a crash loop cannot reset them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Setbacks {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mint: Option<Setback>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retire: Option<Setback>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<Setback>,
+}
+
+impl Setbacks {
+    pub fn is_clear(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub fn of(&self, purpose: Purpose) -> Option<&Setback> {
+        match purpose {
+            Purpose::Mint => self.mint.as_ref(),
+            Purpose::Retire => self.retire.as_ref(),
+            Purpose::Check => self.check.as_ref(),
+        }
+    }
+
+    pub fn slot(&mut self, purpose: Purpose) -> &mut Option<Setback> {
+        match purpose {
+            Purpose::Mint => &mut self.mint,
+            Purpose::Retire => &mut self.retire,
+            Purpose::Check => &mut self.check,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Setback {
+    pub count: u32,
+    pub at: Timestamp,
+    pub kind: TroubleKind,
+    /// The reason shown to people.
+    pub because: Because,
+    /// What the issuer asked us to wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// What was asked with; a change of it is worth another try at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Fingerprint>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger() -> Ledger {
+        Ledger {
+            current: Some(Entry {
+                version: Version::new(3, 1),
+                id: "id-3".into(),
+                secret: "demo-3-1".into(),
+                print: "abc".into(),
+                minted: Timestamp::UNIX_EPOCH,
+                expires: None,
+                superseded: None,
+                deadline: None,
+                held: false,
+            }),
+            high: Version::new(3, 1),
+            ..Ledger::default()
+        }
+    }
+
+    #[test]
+    fn a_ledger_reads_back_as_it_was_written() {
+        assert_eq!(
+            LedgerState::read(Some(&ledger().write())),
+            LedgerState::Is(Box::new(ledger()))
+        );
+    }
+
+    #[test]
+    fn an_empty_ledger_is_short() {
+        assert_eq!(Ledger::default().write(), r#"{"v":1,"high":"0.0"}"#);
+    }
+
+    #[test]
+    fn a_ledger_from_the_future_is_left_alone() {
+        assert_eq!(
+            LedgerState::read(Some(r#"{"v":2,"high":{"new":"shape"}}"#)),
+            LedgerState::Newer
+        );
+    }
+
+    #[test]
+    fn what_is_not_a_ledger_counts_as_lost() {
+        let cut = &ledger().write()[..40];
+        for text in [
+            "",
+            "null",
+            "[]",
+            "{}",
+            r#"{"v":1,"high":"x"}"#,
+            r#"{"v":1,"high":"1.1","unknown":1}"#,
+            cut,
+        ] {
+            assert_eq!(
+                LedgerState::read(Some(text)),
+                LedgerState::Unreadable,
+                "{text}"
+            );
+        }
+        assert_eq!(LedgerState::read(None), LedgerState::Absent);
+    }
+}

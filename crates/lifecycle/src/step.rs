@@ -1,0 +1,191 @@
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Because, IssuedId, Ledger, Purpose, SecretName, SecretUid, Version, Wait};
+
+/// What to do now, why, and what is being waited for meanwhile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    pub next: Next,
+    pub because: Because,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<Wait>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Next {
+    /// Find something out, put the answer into the facts, decide again. Changes nothing in the world.
+    Ask(Question),
+    /// Perform exactly this, look again, decide again.
+    Do(Step),
+    /// Nothing to do before this time, or before something changes.
+    Rest { wake: Option<Timestamp> },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Question {
+    /// What bears our mark at the issuer?
+    Issued,
+    /// What does the resource say now? Asked after a listing, before anything on it is called an orphan.
+    Resource,
+    /// Does the value of this version let somebody in? For a self-rotating credential: does the value in the Secret?
+    Works(Version),
+    /// Who refers to this fenced version without holding it?
+    Referrers(Version),
+    /// Does the issuer no longer know this version?
+    Gone(Version),
+}
+
+/// The few effects that exist. Each is one request, and safe to repeat.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Step {
+    /// Writes the ledger, and our finalizer with it, only if the resource is still as it was read.
+    Record { change: Change, ledger: Box<Ledger> },
+    /// Stores a freshly chosen value where only we look, before the issuer hears of it. Finding one there is as good.
+    Draft(Version),
+    /// In place: reserves the Secret for this version, so that a late write of another fails.
+    Claim(Version),
+    /// Asks the issuer for a credential with this version's mark. Sent once; never re-sent by the transport.
+    Mint(Version),
+    /// Puts value and record of this version into its Secret, complete, in one write.
+    Store(Version),
+    /// Writes status, so that consumers learn of the current version.
+    Mirror,
+    /// Deletes a Secret that our finalizer keeps: from now on nobody new can hold it.
+    Fence {
+        secret: SecretName,
+        uid: SecretUid,
+        version: Version,
+    },
+    /// Ends a recorded version at the issuer. Already gone is success.
+    Revoke { version: Version, id: IssuedId },
+    /// Ends a credential that bears our mark and that no ledger records.
+    Sweep { version: Version, id: IssuedId },
+    /// Takes our finalizer off a fenced Secret.
+    Release {
+        secret: SecretName,
+        uid: SecretUid,
+        version: Version,
+    },
+    /// Deletes a draft.
+    Discard {
+        secret: SecretName,
+        uid: SecretUid,
+        version: Version,
+    },
+    /// Cuts a Secret loose from the leaving resource: ours no more, and (Retain) nobody's to collect.
+    LetGo {
+        secret: SecretName,
+        uid: SecretUid,
+        version: Version,
+    },
+    /// Writes a Warning event before an act that goes past holders, or that leaves something alive.
+    Warn { version: Version, because: Because },
+    /// Takes our finalizer off the resource, only if it is still as it was read.
+    Unguard,
+}
+
+/// What a [`Step::Record`] changes; the ledger beside it is the whole result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Change {
+    /// A lost ledger made good from Secrets and the issuer's list.
+    Rebuilt,
+    /// A new version is about to be made.
+    Intent,
+    /// The open attempt is given up for the next one; whatever it made or will make is an orphan from now on.
+    Bump,
+    /// The stored version becomes the current one.
+    Publish,
+    /// The previous version becomes the current one again.
+    Rollback,
+    /// A person condemned everything that exists.
+    Condemn,
+    /// Everything is taken out of service because the resource is leaving.
+    Leave,
+    /// A complete Secret that no ledger entry explains is put on its way out.
+    Adopt,
+    /// A version that the issuer no longer knows is struck out.
+    Forget,
+    /// A failure is written down, so that even a crash loop waits.
+    Setback(Purpose),
+    /// An old note (failure, sweep, emergency) no longer applies.
+    Tidy,
+}
+
+impl Step {
+    /// What suffers when this step fails.
+    pub fn purpose(&self) -> Purpose {
+        match self {
+            Self::Draft(_) | Self::Claim(_) | Self::Mint(_) | Self::Store(_) => Purpose::Mint,
+            Self::Fence { .. }
+            | Self::Revoke { .. }
+            | Self::Sweep { .. }
+            | Self::Release { .. } => Purpose::Retire,
+            Self::Discard { .. } | Self::LetGo { .. } | Self::Warn { .. } | Self::Unguard => {
+                Purpose::Retire
+            }
+            Self::Record { .. } | Self::Mirror => Purpose::Check,
+        }
+    }
+
+    /// A short name for logs and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Record { change, .. } => change.name(),
+            Self::Draft(_) => "draft",
+            Self::Claim(_) => "claim",
+            Self::Mint(_) => "mint",
+            Self::Store(_) => "store",
+            Self::Mirror => "mirror",
+            Self::Fence { .. } => "fence",
+            Self::Revoke { .. } => "revoke",
+            Self::Sweep { .. } => "sweep",
+            Self::Release { .. } => "release",
+            Self::Discard { .. } => "discard",
+            Self::LetGo { .. } => "let-go",
+            Self::Warn { .. } => "warn",
+            Self::Unguard => "unguard",
+        }
+    }
+
+    /// The version it is about, where it is about one.
+    pub fn version(&self) -> Option<Version> {
+        match self {
+            Self::Draft(version)
+            | Self::Claim(version)
+            | Self::Mint(version)
+            | Self::Store(version) => Some(*version),
+            Self::Fence { version, .. }
+            | Self::Revoke { version, .. }
+            | Self::Sweep { version, .. } => Some(*version),
+            Self::Release { version, .. }
+            | Self::Discard { version, .. }
+            | Self::LetGo { version, .. } => Some(*version),
+            Self::Warn { version, .. } => Some(*version),
+            Self::Record { ledger, .. } => ledger
+                .intent
+                .as_ref()
+                .map(|intent| intent.version)
+                .or(ledger.current.as_ref().map(|now| now.version)),
+            Self::Mirror | Self::Unguard => None,
+        }
+    }
+}
+
+impl Change {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rebuilt => "rebuild",
+            Self::Intent => "intent",
+            Self::Bump => "bump",
+            Self::Publish => "publish",
+            Self::Rollback => "rollback",
+            Self::Condemn => "condemn",
+            Self::Leave => "leave",
+            Self::Adopt => "adopt",
+            Self::Forget => "forget",
+            Self::Setback(_) => "setback",
+            Self::Tidy => "tidy",
+        }
+    }
+}

@@ -1,0 +1,135 @@
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Because, Decision, Facts, Holder, LedgerState, Next, Severity, Version};
+
+/// Something that is not yet so, and what it hangs on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    pub because: Because,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<Version>,
+    /// Who must act, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on: Vec<Holder>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+/// What people and tools should be told, computed from the same facts as the decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct View {
+    /// The current version works as far as we know: it was verified, its Secret is whole, nothing says otherwise.
+    pub ready: bool,
+    /// Something is being done or waited for.
+    pub reconciling: bool,
+    /// A person has to act.
+    pub stalled: bool,
+    /// The one reason to show first, with a sentence.
+    pub because: Because,
+    pub message: String,
+    pub current: Option<Version>,
+    /// Versions that may still be alive at the issuer: the current one, those retiring, the one being made.
+    pub live: usize,
+    pub holders: Vec<Holder>,
+    pub next_rotation: Option<Timestamp>,
+}
+
+impl View {
+    pub fn of(facts: &Facts, decision: &Decision) -> Self {
+        let ledger = facts
+            .resource
+            .as_ref()
+            .and_then(|resource| match &resource.ledger {
+                LedgerState::Is(ledger) => Some(&**ledger),
+                LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
+            });
+        let current = ledger.and_then(|ledger| ledger.current.as_ref());
+        let whole = current.is_some_and(|current| {
+            facts.secrets.iter().any(|stored| {
+                stored.version == current.version
+                    && stored.name == current.secret
+                    && stored.intact
+                    && !stored.leaving
+            })
+        });
+        let dead = current.is_some_and(|current| {
+            facts.issuer.lists
+                && facts
+                    .issued
+                    .is()
+                    .is_some_and(|listing| listing.iter().all(|issued| issued.id != current.id))
+        });
+        let expired = current
+            .and_then(|current| current.expires)
+            .is_some_and(|expires| expires <= facts.now);
+        let foremost = foremost(decision);
+        let live = ledger.map_or(0, |ledger| {
+            usize::from(ledger.current.is_some())
+                + ledger.retiring.len()
+                + usize::from(ledger.intent.is_some())
+        });
+        let deleting = facts
+            .resource
+            .as_ref()
+            .is_some_and(|resource| resource.deleting);
+        let stalled = foremost.because.severity() == Severity::NeedsAPerson;
+        Self {
+            ready: whole && !dead && !expired && !deleting,
+            reconciling: !stalled
+                && (live > 1 || current.is_none() || !matches!(decision.next, Next::Rest { .. })),
+            stalled,
+            because: foremost.because,
+            message: message(facts, &foremost),
+            current: current.map(|current| current.version),
+            live,
+            holders: decision
+                .waits
+                .iter()
+                .flat_map(|wait| wait.on.iter().cloned())
+                .collect(),
+            next_rotation: facts.wanted.as_ref().ok().and_then(|wanted| wanted.due),
+        }
+    }
+}
+
+/// The gravest of what is waited for; the decision's own reason if nothing is.
+fn foremost(decision: &Decision) -> Wait {
+    let own = Wait {
+        because: decision.because,
+        version: None,
+        on: Vec::new(),
+        until: None,
+    };
+    let gravest = decision
+        .waits
+        .iter()
+        .max_by_key(|wait| wait.because.severity());
+    match gravest {
+        Some(wait)
+            if wait.because.severity() > own.because.severity()
+                || matches!(decision.next, Next::Rest { .. }) =>
+        {
+            wait.clone()
+        }
+        Some(_) | None => own,
+    }
+}
+
+fn message(facts: &Facts, wait: &Wait) -> String {
+    let mut text = wait.because.to_string();
+    if let Err(refusal) = &facts.wanted
+        && refusal.because == wait.because
+        && !refusal.detail.is_empty()
+    {
+        text = format!("{text}: {}", refusal.detail);
+    }
+    if let Some(version) = wait.version {
+        text = format!("{text} (version {version})");
+    }
+    if !wait.on.is_empty() {
+        let names: Vec<&str> = wait.on.iter().map(Holder::as_str).collect();
+        text = format!("{text}: {}", names.join(", "));
+    }
+    text
+}
