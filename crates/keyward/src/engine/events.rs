@@ -1,0 +1,115 @@
+//! Events: what was done, for people. Fixed reasons and our own words; never a value.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::PostParams;
+use kube::{Api, ResourceExt};
+use lifecycle::{Because, LedgerState, SecretName, Severity, Version};
+
+use super::observe::Sight;
+use super::trouble::Fault;
+use super::work::World;
+
+/// What an event says.
+#[derive(Debug, Clone)]
+pub struct Note {
+    pub warning: bool,
+    pub reason: String,
+    pub action: &'static str,
+    pub text: String,
+    /// Set: the event's name is made from it, so that saying it twice says it once.
+    pub once: Option<String>,
+}
+
+pub fn normal(reason: &str, action: &'static str, text: String) -> Note {
+    Note { warning: false, reason: reason.to_owned(), action, text, once: None }
+}
+
+/// A warning for a reason of the rules.
+pub fn warning(because: Because, action: &'static str, text: String) -> Note {
+    Note { warning: true, reason: because.code().to_owned(), action, text, once: None }
+}
+
+pub fn took_ownership(target: &SecretName) -> Note {
+    normal("TookOwnership", "Adopt", format!("took over the Secret {target}, as the resource asks for"))
+}
+
+/// Said before something is done past holders, or before something is left alive.
+pub fn forced(sight: &Sight, version: Version, because: Because) -> Note {
+    let ids: Vec<String> = match super::facts::ledger(sight) {
+        LedgerState::Is(ledger) => {
+            ledger.current.iter().chain(&ledger.retiring).map(|entry| entry.id.to_string()).collect()
+        }
+        LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => Vec::new(),
+    };
+    let holders: Vec<String> = super::observe::stored(sight.kind.as_ref(), &sight.secrets)
+        .into_iter()
+        .filter(|stored| stored.version == version)
+        .flat_map(|stored| stored.holders)
+        .map(|holder| holder.to_string())
+        .collect();
+    let mut text = format!("version {version}: {because}");
+    if !holders.is_empty() {
+        text = format!("{text}; held by {}", holders.join(", "));
+    }
+    if matches!(because, Because::LeftAtIssuer | Because::SecretsRetained) && !ids.is_empty() {
+        text = format!("{text}; alive at the issuer: {}", ids.join(", "));
+    }
+    text.truncate(1000);
+    let once = format!("{}-{}-{}", because.code().to_lowercase(), version.serial, version.attempt);
+    Note { warning: true, reason: because.code().to_owned(), action: "Warn", text, once: Some(once) }
+}
+
+/// A warning is due when the reason has changed to one that should worry somebody.
+pub fn worth_saying(because: Because) -> bool {
+    because.severity() >= Severity::Trouble
+}
+
+/// Writes an event; that it could not be written is logged and stops nothing.
+pub async fn write(world: &World, sight: &Sight, note: &Note) {
+    if let Err(fault) = write_or_fail(world, sight, note).await {
+        tracing::warn!(resource = %sight.object.name_any(), reason = note.reason, %fault, "event not written");
+    }
+}
+
+pub async fn write_or_fail(world: &World, sight: &Sight, note: &Note) -> Result<(), Fault> {
+    let act = "writing an event";
+    let api: Api<Event> = Api::namespaced(world.client.clone(), &sight.namespace());
+    match world.timed(act, api.create(&PostParams::default(), &event(world, sight, note))).await {
+        Ok(_) => Ok(()),
+        // Said already, by us or by a process before us.
+        Err(Fault::Outrun(_)) if note.once.is_some() => Ok(()),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn event(world: &World, sight: &Sight, note: &Note) -> Event {
+    let object = &sight.object;
+    let uid = sight.uid();
+    let base: String = object.name_any().chars().take(150).collect();
+    let name = match &note.once {
+        Some(once) => format!("{base}.{}.{once}", uid.chars().take(8).collect::<String>()),
+        None => format!("{base}.{}", world.nonce()),
+    };
+    Event {
+        metadata: ObjectMeta { name: Some(name), namespace: object.namespace(), ..ObjectMeta::default() },
+        event_time: Some(MicroTime(world.now())),
+        action: Some(note.action.to_owned()),
+        reason: Some(note.reason.clone()),
+        note: Some(note.text.clone()),
+        type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
+        reporting_controller: Some("keyward.dev/operator".to_owned()),
+        reporting_instance: Some(world.identity.clone()),
+        regarding: Some(ObjectReference {
+            api_version: Some(sight.kind.resource().api_version.clone()),
+            kind: Some(sight.kind.resource().kind.clone()),
+            name: Some(object.name_any()),
+            namespace: object.namespace(),
+            uid: Some(uid),
+            resource_version: object.resource_version(),
+            field_path: None,
+        }),
+        ..Event::default()
+    }
+}

@@ -1,0 +1,86 @@
+//! From what was seen to facts. Pure: `keyward explain` uses the same.
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use lifecycle::{Delivery, Facts, Fingerprint, InHand, LedgerState, Resource, Wanted};
+
+use super::observe::{Sight, stored};
+use super::{Terms, names};
+
+pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
+    let Terms { policy, issuer } = sight.kind.terms(&sight.object);
+    let ledger = ledger(sight);
+    let resource = (!sight.gone).then(|| resource(sight, ledger, policy.delivery));
+    Facts {
+        now,
+        uid: sight.uid(),
+        wanted: wanted(sight, resource.as_ref()),
+        resource,
+        policy,
+        issuer,
+        secrets: stored(sight.kind.as_ref(), &sight.secrets),
+        issued: sight.issued.clone(),
+        read_after_listing: sight.read_after_listing,
+        works: sight.works.clone(),
+        referrers: sight.referrers.clone(),
+        gone: sight.absent.clone(),
+        in_hand: sight
+            .in_hand
+            .as_ref()
+            .filter(|fresh| fresh.minted_here)
+            .map(|fresh| InHand { version: fresh.version, id: fresh.id.clone() }),
+        mine: sight.mine,
+        duplicate: sight.duplicate,
+        revoked: sight.revoked.clone(),
+        warned: sight.warned.clone(),
+        failed: sight.failed.clone(),
+        started,
+        checked: sight.checked,
+    }
+}
+
+pub fn ledger(sight: &Sight) -> LedgerState {
+    LedgerState::read(sight.object.annotations().get(names::LEDGER).map(String::as_str))
+}
+
+fn resource(sight: &Sight, ledger: LedgerState, delivery: Delivery) -> Resource {
+    let object = &sight.object;
+    let note = |key: &str| object.annotations().get(key);
+    let current = match &ledger {
+        LedgerState::Is(ledger) => ledger.current.as_ref().map(|current| current.secret.clone()),
+        LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
+    };
+    let mirrored = match delivery {
+        Delivery::Versioned => sight.kind.named_in_status(object) == current,
+        // The Secret itself is what consumers read.
+        Delivery::InPlace => true,
+    };
+    Resource {
+        guarded: object.finalizers().iter().any(|finalizer| finalizer == sight.kind.finalizer()),
+        deleting: object.metadata.deletion_timestamp.is_some(),
+        suspended: note(names::SUSPEND).is_some_and(|value| value == "true"),
+        mirrored,
+        rotate: note(names::ROTATE).map(|token| token.chars().take(253).collect()),
+        rollback: note(names::ROLLBACK).and_then(|version| version.parse().ok()),
+        revoke_now: note(names::REVOKE_NOW).is_some_and(|uid| *uid == sight.uid()),
+        ledger,
+    }
+}
+
+fn wanted(sight: &Sight, resource: Option<&Resource>) -> Result<Wanted, lifecycle::Refusal> {
+    let wish = sight.kind.wish(&sight.object)?;
+    if let Some(obstacle) = &sight.obstacle {
+        return Err(obstacle.clone());
+    }
+    if let Err(refusal) = &sight.source {
+        return Err(refusal.clone());
+    }
+    let due = match resource.map(|resource| &resource.ledger) {
+        Some(LedgerState::Is(ledger)) => {
+            ledger.current.as_ref().and_then(|current| sight.kind.due(&sight.object, current))
+        }
+        Some(LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer) | None => None,
+    };
+    let inputs = Fingerprint::of([wish.print.as_str(), &sight.login]);
+    Ok(Wanted { print: wish.print, inputs, due })
+}

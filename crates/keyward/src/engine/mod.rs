@@ -1,0 +1,27 @@
+//! Observe, decide, act, report: written once, for every kind that has a life cycle.
+//!
+//! A *pass* ([`pass`]) looks at one resource live, asks the rules, performs one effect, goes on from what the reply
+//! shows, and ends at rest. The [`queue`] says whose turn it is; [`watch`] and timers wake it. Nothing here remembers
+//! anything that matters: killing the process between any two lines is the normal case.
+
+pub mod act;
+pub mod ask;
+pub mod conditions;
+pub mod events;
+pub mod facts;
+pub mod kind;
+pub mod lease;
+pub mod limits;
+pub mod names;
+pub mod observe;
+pub mod pass;
+pub mod queue;
+pub mod referrers;
+pub mod report;
+pub mod secrets;
+pub mod trouble;
+pub mod watch;
+pub mod work;
+
+pub use kind::{Key, Kind, LoginRef, Terms, Wish};
+pub use work::{Engine, Options};

@@ -1,0 +1,38 @@
+//! Keyward's own labels, annotations and finalizers. Kinds of the published designs bring their own beside these.
+
+/// On a resource: what must be remembered. Written only by the engine.
+pub const LEDGER: &str = "keyward.dev/ledger";
+/// On a resource: any new value asks for a rotation.
+pub const ROTATE: &str = "keyward.dev/rotate";
+/// On a resource: `"true"` stops all work on it.
+pub const SUSPEND: &str = "keyward.dev/suspend";
+/// On a resource: its own uid asks for an emergency revoke, past all holders.
+pub const REVOKE_NOW: &str = "keyward.dev/revoke-now";
+/// On a resource: the version to go back to.
+pub const ROLLBACK: &str = "keyward.dev/rollback";
+
+/// On a Secret of ours, as label: the uid of the resource it belongs to.
+pub const OWNER_UID: &str = "keyward.dev/owner-uid";
+/// On a Secret of ours, as label: `draft`, `final` or `target`.
+pub const ROLE: &str = "keyward.dev/role";
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+pub const KEYWARD: &str = "keyward";
+
+/// On a Secret of ours: its own record, from which a lost ledger can be made good.
+pub const VERSION: &str = "keyward.dev/version";
+pub const ISSUED_ID: &str = "keyward.dev/issued-id";
+pub const PRINT: &str = "keyward.dev/print";
+pub const MINTED: &str = "keyward.dev/minted";
+pub const EXPIRES: &str = "keyward.dev/expires";
+/// The version that may be written next (in place).
+pub const CLAIM: &str = "keyward.dev/claim";
+/// A salted digest of the value, to notice that somebody changed it (in place; never of a value a person chose).
+pub const DIGEST: &str = "keyward.dev/digest";
+/// Whose it is and with what spec, so that it can be put in order even after its resource was removed by force.
+pub const SOURCE: &str = "keyward.dev/source";
+
+/// The finalizer of kinds that have none of their own.
+pub const GUARD: &str = "keyward.dev/guard";
+
+/// Who writes: field manager and user agent.
+pub const MANAGER: &str = "keyward";

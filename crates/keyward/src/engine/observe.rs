@@ -1,0 +1,209 @@
+//! Looking: the resource and its Secrets, read live.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DynamicObject, ListParams};
+use kube::{Api, ResourceExt};
+use lifecycle::{Answer, Holder, IssuedId, Known, Listing, Owner, Purpose, Refusal, Trouble, Verdict, Version};
+use sources::{Source, Values};
+
+use super::trouble::Fault;
+use super::work::World;
+use super::{Key, Kind, names, secrets};
+
+/// What one pass has seen and learned so far. Everything in it may be lost at any moment.
+pub struct Sight {
+    pub kind: Arc<dyn Kind>,
+    /// As last read, or as last known when it is gone.
+    pub object: DynamicObject,
+    pub gone: bool,
+    pub secrets: Vec<Secret>,
+    /// Uids of Secrets that were there and are gone.
+    pub lost: Vec<String>,
+    pub source: Result<Arc<dyn Source>, Refusal>,
+    /// Changes whenever the login does.
+    pub login: String,
+    pub issued: Known<Listing>,
+    pub read_after_listing: bool,
+    pub works: Option<Answer<Verdict>>,
+    pub referrers: Option<Answer<Vec<Holder>>>,
+    pub absent: Option<Answer<bool>>,
+    pub in_hand: Option<Fresh>,
+    pub mine: Option<Version>,
+    pub duplicate: bool,
+    pub revoked: Vec<Version>,
+    pub warned: Vec<Version>,
+    pub failed: Option<(Purpose, Trouble)>,
+    pub checked: Option<Timestamp>,
+    /// Something stands in the way of the spec that only the cluster could tell.
+    pub obstacle: Option<Refusal>,
+}
+
+/// A credential that only this process knows, or that was read back: id, values, expiry.
+#[derive(Debug, Clone)]
+pub struct Fresh {
+    pub version: Version,
+    pub id: IssuedId,
+    pub values: Values,
+    pub expires: Option<Timestamp>,
+    /// It came in the reply to our own mint.
+    pub minted_here: bool,
+}
+
+impl std::fmt::Debug for Sight {
+    /// Secrets are counted, never shown.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sight")
+            .field("resource", &self.object.name_any())
+            .field("secrets", &self.secrets.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is carried from one pass to the next. Losing it costs a look at the issuer, nothing else; but a value that was
+/// shown only once is kept here until it is stored.
+#[derive(Debug, Default)]
+pub struct Memory {
+    pub checked: Option<Timestamp>,
+    pub in_hand: Option<Fresh>,
+    /// The resource as last seen, for what outlives it.
+    pub last: Option<DynamicObject>,
+    /// Failures in a row of reaching the API server.
+    pub unreachable: u32,
+    /// How often the remains of a departed resource were looked for.
+    pub afterlife: usize,
+}
+
+impl Sight {
+    pub fn uid(&self) -> String {
+        self.object.uid().unwrap_or_default()
+    }
+
+    pub fn namespace(&self) -> String {
+        self.object.namespace().unwrap_or_default()
+    }
+
+    pub fn owner(&self, world: &World) -> Owner {
+        Owner::new(world.cluster.clone(), &self.uid())
+    }
+
+    /// Replaces or adds a Secret by what a reply showed.
+    pub fn saw_secret(&mut self, secret: Secret) {
+        let uid = secret.uid();
+        match self.secrets.iter_mut().find(|known| known.uid() == uid) {
+            Some(known) => *known = secret,
+            None => self.secrets.push(secret),
+        }
+    }
+
+    pub fn lost_secret(&mut self, uid: &str) {
+        self.secrets.retain(|secret| secret.uid().as_deref() != Some(uid));
+        self.lost.push(uid.to_owned());
+    }
+
+    /// The reply of a write is a live read; one that follows a listing makes the listing fit to judge by.
+    pub fn saw_object(&mut self, object: DynamicObject) {
+        self.object = object;
+        self.read_after_listing = matches!(self.issued, Known::Is(_));
+    }
+}
+
+impl World {
+    pub fn resources(&self, kind: &dyn Kind, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), namespace, kind.resource())
+    }
+
+    pub fn secrets(&self, namespace: &str) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+}
+
+/// Reads everything a decision needs: first the resource, then its Secrets, so that a Secret is never older than the
+/// ledger that speaks of it. `None`: there is nothing to do, the resource is gone and nothing of its is known.
+pub async fn observe(world: &World, key: &Key, memory: &mut Memory) -> Result<Option<Sight>, Fault> {
+    let kind = world.kinds[key.kind].clone();
+    let Some((object, gone)) = read_resource(world, key, kind.as_ref(), memory).await? else { return Ok(None) };
+    let secrets = read_secrets(world, &object).await?;
+    memory.last = Some(object.clone());
+    let fresh_login = has_setbacks(&object);
+    let (source, login) = world.source(key.kind, kind.as_ref(), &object, fresh_login).await?;
+    Ok(Some(Sight {
+        kind,
+        object,
+        gone,
+        secrets,
+        lost: Vec::new(),
+        source,
+        login,
+        issued: Known::NotAsked,
+        read_after_listing: false,
+        works: None,
+        referrers: None,
+        absent: None,
+        in_hand: memory.in_hand.clone(),
+        mine: None,
+        duplicate: false,
+        revoked: Vec::new(),
+        warned: Vec::new(),
+        failed: None,
+        checked: memory.checked,
+        obstacle: None,
+    }))
+}
+
+/// Looks again after a listing, or after somebody was faster; keeps what the issuer said.
+pub async fn look_again(world: &World, key: &Key, sight: &mut Sight) -> Result<(), Fault> {
+    let mut memory = Memory { last: Some(sight.object.clone()), ..Memory::default() };
+    let kind = sight.kind.clone();
+    match read_resource(world, key, kind.as_ref(), &mut memory).await? {
+        Some((object, gone)) => {
+            sight.secrets = read_secrets(world, &object).await?;
+            sight.object = object;
+            sight.gone = gone;
+        }
+        None => sight.gone = true,
+    }
+    sight.read_after_listing = matches!(sight.issued, Known::Is(_));
+    Ok(())
+}
+
+async fn read_resource(
+    world: &World,
+    key: &Key,
+    kind: &dyn Kind,
+    memory: &mut Memory,
+) -> Result<Option<(DynamicObject, bool)>, Fault> {
+    let act = "reading the resource";
+    let api = world.resources(kind, &key.namespace);
+    let found = world.timed(act, api.get_opt(&key.name)).await?.map(|mut object| {
+        object.types.get_or_insert_with(|| kube::api::TypeMeta {
+            api_version: kind.resource().api_version.clone(),
+            kind: kind.resource().kind.clone(),
+        });
+        object
+    });
+    match (&key.departed, found) {
+        (None, Some(object)) => Ok(Some((object, false))),
+        (None, None) => Ok(None),
+        (Some(uid), Some(object)) if object.uid().as_deref() == Some(uid) => Ok(Some((object, false))),
+        (Some(_), Some(_) | None) => Ok(memory.last.clone().map(|object| (object, true))),
+    }
+}
+
+async fn read_secrets(world: &World, object: &DynamicObject) -> Result<Vec<Secret>, Fault> {
+    let api = world.secrets(&object.namespace().unwrap_or_default());
+    let selector = format!("{}={}", names::OWNER_UID, object.uid().unwrap_or_default());
+    let list = world.timed("listing its Secrets", api.list(&ListParams::default().labels(&selector))).await?;
+    Ok(list.items)
+}
+
+fn has_setbacks(object: &DynamicObject) -> bool {
+    object.annotations().get(names::LEDGER).is_some_and(|ledger| ledger.contains("\"setbacks\""))
+}
+
+/// The stored records of these Secrets; those that say nothing sensible are left out.
+pub fn stored(kind: &dyn Kind, secrets_seen: &[Secret]) -> Vec<lifecycle::Stored> {
+    secrets_seen.iter().filter_map(|secret| secrets::read(kind, secret)).collect()
+}

@@ -1,0 +1,181 @@
+//! One pass over one resource: look, decide, do one thing, go on from what the reply showed, until there is rest.
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use lifecycle::{Because, Decision, Next, Severity, Step, View, decide};
+
+use super::act::act;
+use super::ask::ask;
+use super::facts::facts;
+use super::observe::{Memory, Sight, look_again, observe};
+use super::trouble::Fault;
+use super::work::World;
+use super::{Key, events, report};
+
+/// More decisions than any life needs in one go; beyond this the pass yields and is taken up again.
+const MOST_DECISIONS: usize = 64;
+
+/// How often a pass looks again because somebody was faster, before it lets others go first.
+const MOST_OUTRUN: usize = 6;
+
+/// How a pass ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing to do before this time, or before something changes.
+    Rest { wake: Option<Timestamp> },
+    /// Take it up again soon.
+    Again,
+    /// The resource is gone and nothing of its is left.
+    Done,
+    /// Our finalizer is off: look for what may have outlived it.
+    Departed { uid: String },
+}
+
+/// What a pass saw last, so that its own writes do not wake it.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub resource: Option<String>,
+    pub secrets: Vec<(String, String)>,
+    pub gone: Vec<String>,
+}
+
+/// Runs a pass to its end. Trouble with the issuer is written into the ledger and is no error here; trouble with the
+/// API server is.
+pub async fn pass(world: &World, key: &Key, memory: &mut Memory, seen: &mut Seen) -> Result<Outcome, Fault> {
+    let Some(mut sight) = observe(world, key, memory).await? else { return Ok(Outcome::Done) };
+    let outcome = go(world, key, &mut sight).await;
+    memory.checked = sight.checked;
+    // A value that was shown once is kept until it is stored, or its attempt is given up.
+    memory.in_hand = sight.in_hand.take().filter(|fresh| fresh.minted_here && still_open(&sight, fresh.version));
+    seen.resource = sight.object.resource_version();
+    seen.secrets = sight.secrets.iter().filter_map(|secret| Some((secret.uid()?, secret.resource_version()?))).collect();
+    seen.gone = std::mem::take(&mut sight.lost);
+    outcome
+}
+
+fn still_open(sight: &Sight, version: lifecycle::Version) -> bool {
+    match super::facts::ledger(sight) {
+        lifecycle::LedgerState::Is(ledger) => ledger.intent.is_some_and(|intent| intent.version == version),
+        lifecycle::LedgerState::Absent | lifecycle::LedgerState::Unreadable | lifecycle::LedgerState::Newer => false,
+    }
+}
+
+async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Outcome, Fault> {
+    let mut outrun = 0;
+    for _ in 0..MOST_DECISIONS {
+        let facts = facts(sight, world.now(), world.started());
+        let decision = decide(&facts);
+        let result = match &decision.next {
+            Next::Ask(question) => ask(world, key, sight, *question).await,
+            Next::Do(step) => perform(world, sight, step, &decision).await,
+            Next::Rest { wake } => match rest(world, sight, &decision).await {
+                Ok(()) => return Ok(Outcome::Rest { wake: *wake }),
+                Err(fault) => Err(fault),
+            },
+        };
+        match result {
+            Ok(()) if matches!(decision.next, Next::Do(Step::Unguard)) => {
+                return Ok(Outcome::Departed { uid: sight.uid() });
+            }
+            Ok(()) => {}
+            Err(Fault::Outrun(act)) => {
+                outrun += 1;
+                if outrun > MOST_OUTRUN {
+                    return Ok(Outcome::Again);
+                }
+                tracing::debug!(resource = %key, act, "somebody was faster; looking again");
+                forget_what_may_be_stale(sight);
+                look_again(world, key, sight).await?;
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(Outcome::Again)
+}
+
+/// After a lost race nothing learned about the old state counts; what the issuer showed of our own mint does.
+fn forget_what_may_be_stale(sight: &mut Sight) {
+    sight.issued = lifecycle::Known::NotAsked;
+    sight.read_after_listing = false;
+    sight.mine = None;
+    sight.works = None;
+    sight.referrers = None;
+    sight.absent = None;
+    sight.revoked.clear();
+    sight.failed = None;
+}
+
+/// Does the step, and sorts what went wrong: the issuer's trouble is for the rules, the API server's for the queue.
+async fn perform(world: &World, sight: &mut Sight, step: &Step, decision: &Decision) -> Result<(), Fault> {
+    let begun = std::time::Instant::now();
+    let result = act(world, sight, step, decision).await;
+    world.telemetry.step(sight.kind.controller(), step.name(), result.as_ref().err(), begun.elapsed());
+    match result {
+        Ok(()) => {
+            tracing::info!(
+                kind = sight.kind.resource().kind, namespace = sight.namespace(), name = sight.object.name_any(),
+                step = step.name(), version = step.version().map(|version| version.to_string()),
+                reason = decision.because.code(), "done"
+            );
+            announce(world, sight, step, decision).await;
+            Ok(())
+        }
+        Err(fault @ (Fault::Outrun(_) | Fault::TimedOut(_) | Fault::Unreachable(_) | Fault::Deposed(_))) => Err(fault),
+        Err(fault @ (Fault::Refused { .. } | Fault::Issuer(_))) => {
+            tracing::warn!(
+                kind = sight.kind.resource().kind, namespace = sight.namespace(), name = sight.object.name_any(),
+                step = step.name(), reason = decision.because.code(), trouble = %fault, "failed"
+            );
+            if matches!(step, Step::Record { .. } | Step::Mirror | Step::Unguard) {
+                return Err(fault);
+            }
+            sight.failed = Some((step.purpose(), fault.to_trouble()));
+            Ok(())
+        }
+    }
+}
+
+/// Events for what people ask about afterwards: a new version, the end of an old one.
+async fn announce(world: &World, sight: &Sight, step: &Step, decision: &Decision) {
+    let note = match step {
+        Step::Record { change: lifecycle::Change::Publish, ledger } => {
+            let Some(current) = &ledger.current else { return };
+            let text = format!("version {} is current, in Secret {}", current.version, current.secret);
+            events::normal(sight.kind.published_event(ledger), "Publish", text)
+        }
+        Step::Record { change: lifecycle::Change::Forget, .. } => {
+            events::normal("Revoked", "Revoke", "an old version was revoked, and the issuer confirmed it".to_owned())
+        }
+        Step::Record { change: lifecycle::Change::Setback(_), .. } if events::worth_saying(decision.because) => {
+            events::warning(decision.because, "Wait", decision.because.to_string())
+        }
+        Step::Record { .. }
+        | Step::Draft(_)
+        | Step::Claim(_)
+        | Step::Mint(_)
+        | Step::Store(_)
+        | Step::Mirror
+        | Step::Fence { .. }
+        | Step::Revoke { .. }
+        | Step::Sweep { .. }
+        | Step::Release { .. }
+        | Step::Discard { .. }
+        | Step::LetGo { .. }
+        | Step::Warn { .. }
+        | Step::Unguard => return,
+    };
+    events::write(world, sight, &note).await;
+}
+
+/// At rest, status says what is so.
+async fn rest(world: &World, sight: &mut Sight, decision: &Decision) -> Result<(), Fault> {
+    if sight.gone || decision.because == Because::NotOurs {
+        return Ok(());
+    }
+    let facts = facts(sight, world.now(), world.started());
+    let view = View::of(&facts, decision);
+    if view.because.severity() >= Severity::Trouble {
+        tracing::debug!(name = sight.object.name_any(), reason = view.because.code(), "resting in trouble");
+    }
+    report::write(world, sight, decision).await
+}

@@ -1,0 +1,271 @@
+//! Whose turn it is. Synchronous and small; waiting is done elsewhere.
+//!
+//! A resource is worked on by one worker at a time. Watch events only wake, and an event that shows nothing newer than
+//! what the last pass itself saw or wrote wakes nobody: this is what makes a resting credential cost nothing.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+use tokio::sync::Notify;
+
+use super::Key;
+use super::observe::Memory;
+
+/// Something that was seen on a watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sighting {
+    Resource { version: String },
+    ResourceGone,
+    Secret { uid: String, version: String },
+    SecretGone { uid: String },
+    /// Something else changed that matters, such as a login.
+    Other,
+}
+
+/// What the last pass saw or wrote.
+#[derive(Debug, Default)]
+pub struct Horizon {
+    pub resource: Option<String>,
+    pub secrets: HashMap<String, String>,
+    pub gone: Vec<String>,
+}
+
+impl Horizon {
+    fn covers(&self, sighting: &Sighting) -> bool {
+        match sighting {
+            Sighting::Resource { version } => self.resource.as_ref().is_some_and(|known| not_newer(version, known)),
+            Sighting::Secret { uid, version } => {
+                self.secrets.get(uid).is_some_and(|known| not_newer(version, known)) || self.gone.contains(uid)
+            }
+            Sighting::SecretGone { uid } => self.gone.contains(uid),
+            Sighting::ResourceGone | Sighting::Other => false,
+        }
+    }
+}
+
+/// Versions are opaque, but the API server's are numbers that only grow. If they are not, everything counts as newer.
+fn not_newer(seen: &str, known: &str) -> bool {
+    match (seen.parse::<u64>(), known.parse::<u64>()) {
+        (Ok(seen), Ok(known)) => seen <= known,
+        _ => seen == known,
+    }
+}
+
+#[derive(Default)]
+struct State {
+    queued: bool,
+    running: bool,
+    timer: Option<Timestamp>,
+    horizon: Horizon,
+    /// Seen while the pass was under way; judged when it ends.
+    pending: Vec<Sighting>,
+    memory: Memory,
+}
+
+#[derive(Default)]
+struct Inner {
+    ready: VecDeque<Key>,
+    states: HashMap<Key, State>,
+    timers: BTreeMap<(Timestamp, Key), ()>,
+}
+
+#[derive(Default)]
+pub struct Queue {
+    inner: Mutex<Inner>,
+    /// Something became ready.
+    pub ready: Notify,
+    /// The earliest timer changed.
+    pub timers: Notify,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue").finish_non_exhaustive()
+    }
+}
+
+/// What becomes of a resource after a pass.
+#[derive(Debug)]
+pub enum Then {
+    Wait { until: Option<Timestamp> },
+    Again,
+    Forget,
+}
+
+impl Queue {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes a resource, unless what was seen is no news.
+    pub fn sighted(&self, key: &Key, sighting: Sighting) {
+        let mut inner = self.lock();
+        let state = inner.states.entry(key.clone()).or_default();
+        if state.running {
+            state.pending.push(sighting);
+        } else if !state.queued && !state.horizon.covers(&sighting) {
+            state.queued = true;
+            inner.ready.push_back(key.clone());
+            self.ready.notify_one();
+        }
+    }
+
+    /// Adds something to be looked at at a certain time, with what is known of it. One that is known already stays.
+    pub fn remember(&self, key: Key, memory: Memory, at: Timestamp) {
+        let mut inner = self.lock();
+        if inner.states.contains_key(&key) {
+            return;
+        }
+        inner.states.insert(key.clone(), State { memory, timer: Some(at), ..State::default() });
+        inner.timers.insert((at, key), ());
+        self.timers.notify_one();
+    }
+
+    /// The next in line, marked as being worked on.
+    pub fn take(&self) -> Option<(Key, Memory)> {
+        let mut inner = self.lock();
+        let key = inner.ready.pop_front()?;
+        let state = inner.states.entry(key.clone()).or_default();
+        state.queued = false;
+        state.running = true;
+        let memory = std::mem::take(&mut state.memory);
+        if let Some(at) = state.timer.take() {
+            inner.timers.remove(&(at, key.clone()));
+        }
+        if !inner.ready.is_empty() {
+            self.ready.notify_one();
+        }
+        Some((key, memory))
+    }
+
+    /// The pass is over. Events that came meanwhile and show something newer put it back in line at once.
+    pub fn finish(&self, key: &Key, memory: Memory, horizon: Horizon, then: &Then) {
+        let mut inner = self.lock();
+        let Some(state) = inner.states.get_mut(key) else { return };
+        state.running = false;
+        state.memory = memory;
+        state.horizon = horizon;
+        let news = state.pending.drain(..).collect::<Vec<_>>().iter().any(|sighting| !state.horizon.covers(sighting));
+        match then {
+            Then::Forget if !news => {
+                inner.states.remove(key);
+            }
+            Then::Wait { until } if !news => {
+                state.timer = *until;
+                if let Some(at) = *until {
+                    inner.timers.insert((at, key.clone()), ());
+                    self.timers.notify_one();
+                }
+            }
+            Then::Again | Then::Forget | Then::Wait { .. } => {
+                state.queued = true;
+                inner.ready.push_back(key.clone());
+                self.ready.notify_one();
+            }
+        }
+    }
+
+    /// Puts everything whose time has come in line, and says when the next comes.
+    pub fn due(&self, now: Timestamp) -> Option<Timestamp> {
+        let mut inner = self.lock();
+        while let Some(((at, key), ())) = inner.timers.first_key_value().map(|(timer, ())| (timer.clone(), ())) {
+            if at > now {
+                return Some(at);
+            }
+            inner.timers.pop_first();
+            let Some(state) = inner.states.get_mut(&key) else { continue };
+            state.timer = None;
+            if !state.running && !state.queued {
+                state.queued = true;
+                inner.ready.push_back(key);
+                self.ready.notify_one();
+            }
+        }
+        None
+    }
+
+    /// Resources known, in line, and being worked on.
+    pub fn load(&self) -> (usize, usize, usize) {
+        let inner = self.lock();
+        let running = inner.states.values().filter(|state| state.running).count();
+        (inner.states.len(), inner.ready.len(), running)
+    }
+
+    /// Every resource of ours that is known now, for wakes that concern many.
+    pub fn keys(&self) -> Vec<Key> {
+        self.lock().states.keys().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        Key { kind: 0, namespace: "ns".into(), name: name.into(), departed: None }
+    }
+
+    fn seen(version: &str) -> Sighting {
+        Sighting::Resource { version: version.into() }
+    }
+
+    fn horizon(version: &str) -> Horizon {
+        Horizon { resource: Some(version.into()), ..Horizon::default() }
+    }
+
+    #[test]
+    fn a_resource_is_in_line_once_however_often_it_is_seen() {
+        let queue = Queue::default();
+        queue.sighted(&key("a"), seen("1"));
+        queue.sighted(&key("a"), seen("2"));
+        assert!(queue.take().is_some());
+        assert!(queue.take().is_none());
+    }
+
+    #[test]
+    fn our_own_writes_do_not_wake_us() {
+        let queue = Queue::default();
+        queue.sighted(&key("a"), seen("1"));
+        let (taken, memory) = queue.take().unwrap();
+        queue.sighted(&key("a"), seen("5"));
+        queue.finish(&taken, memory, horizon("7"), &Then::Wait { until: None });
+        queue.sighted(&key("a"), seen("7"));
+        assert!(queue.take().is_none());
+        queue.sighted(&key("a"), seen("8"));
+        assert!(queue.take().is_some());
+    }
+
+    #[test]
+    fn what_happens_during_a_pass_is_not_missed() {
+        let queue = Queue::default();
+        queue.sighted(&key("a"), seen("1"));
+        let (taken, memory) = queue.take().unwrap();
+        queue.sighted(&key("a"), Sighting::Secret { uid: "s".into(), version: "9".into() });
+        assert!(queue.take().is_none(), "never two workers on one resource");
+        queue.finish(&taken, memory, horizon("3"), &Then::Wait { until: None });
+        assert!(queue.take().is_some());
+    }
+
+    #[test]
+    fn timers_fire_when_due_and_tell_the_next() {
+        let queue = Queue::default();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for (name, second) in [("a", 10), ("b", 20)] {
+            queue.sighted(&key(name), seen("1"));
+            let (taken, memory) = queue.take().unwrap();
+            queue.finish(&taken, memory, horizon("1"), &Then::Wait { until: Some(at(second)) });
+        }
+        assert_eq!(queue.due(at(5)), Some(at(10)));
+        assert!(queue.take().is_none());
+        assert_eq!(queue.due(at(12)), Some(at(20)));
+        assert_eq!(queue.take().unwrap().0, key("a"));
+    }
+
+    #[test]
+    fn versions_that_are_not_numbers_always_count_as_news() {
+        assert!(!not_newer("abc", "abd"));
+        assert!(not_newer("abc", "abc"));
+        assert!(not_newer("9", "10"));
+    }
+}

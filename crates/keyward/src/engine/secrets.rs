@@ -1,0 +1,218 @@
+//! What a Secret of ours looks like, and what it says when it is read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use lifecycle::{Fingerprint, Holder, IssuedId, Role, SecretName, SecretUid, Stored, Version};
+use sha2::{Digest, Sha256};
+use sources::{SecretValue, Values};
+
+use super::{Kind, names};
+
+/// The record of one version, beside its value.
+#[derive(Debug, Clone)]
+pub struct Record {
+    pub version: Version,
+    pub id: IssuedId,
+    pub print: Fingerprint,
+    pub minted: Timestamp,
+    pub expires: Option<Timestamp>,
+}
+
+/// The value we chose, kept where only we look until the issuer is known to have it.
+pub fn draft(kind: &dyn Kind, object: &DynamicObject, version: Version, values: &Values) -> Secret {
+    let name = format!("{}-draft-{}-{}", object.name_any(), version.serial, version.attempt);
+    let mut secret = bare(kind, object, &limited(&name), "draft");
+    annotate(&mut secret, names::VERSION, version.to_string());
+    secret.data = Some(data(values));
+    secret.immutable = Some(true);
+    secret
+}
+
+/// One version, complete: it never changes again.
+pub fn finished(kind: &dyn Kind, object: &DynamicObject, record: &Record, values: &Values) -> Secret {
+    let name = kind.secret_name(object, record.version, &record.id);
+    let mut secret = bare(kind, object, name.as_str(), "final");
+    secret.metadata.finalizers = Some(vec![kind.secret_finalizer().to_owned()]);
+    write_record(&mut secret, record);
+    annotate(&mut secret, names::SOURCE, source_of(object));
+    secret.data = Some(data(values));
+    secret.immutable = Some(true);
+    secret
+}
+
+/// The one Secret of in-place delivery, reserved and still empty.
+pub fn reserved(kind: &dyn Kind, object: &DynamicObject, name: &SecretName, claim: Version) -> Secret {
+    let mut secret = bare(kind, object, name.as_str(), "target");
+    secret.metadata.finalizers = Some(vec![kind.secret_finalizer().to_owned()]);
+    annotate(&mut secret, names::CLAIM, claim.to_string());
+    annotate(&mut secret, names::SOURCE, source_of(object));
+    secret
+}
+
+/// The same Secret with a new value in it, whole; to be written only if it is still as it was read.
+pub fn swapped(present: &Secret, object: &DynamicObject, record: &Record, values: &Values, digest: bool) -> Secret {
+    let mut secret = present.clone();
+    write_record(&mut secret, record);
+    annotate(&mut secret, names::SOURCE, source_of(object));
+    let uid = object.uid().unwrap_or_default();
+    match digest.then(|| digest_of(&uid, values.iter().map(|(key, value)| (key, value.expose())))) {
+        Some(digest) => annotate(&mut secret, names::DIGEST, digest),
+        None => {
+            secret.annotations_mut().remove(names::DIGEST);
+        }
+    }
+    secret.data = Some(data(values));
+    secret.metadata.managed_fields = None;
+    secret
+}
+
+/// A Secret that is not ours, taken over because the owner asked for it: record and value come with the first store.
+pub fn adopted(kind: &dyn Kind, object: &DynamicObject, present: &Secret, claim: Version) -> Secret {
+    let mut secret = present.clone();
+    let ours = bare(kind, object, &present.name_any(), "target");
+    secret.labels_mut().extend(ours.labels().clone());
+    annotate(&mut secret, names::CLAIM, claim.to_string());
+    annotate(&mut secret, names::SOURCE, source_of(object));
+    let finalizers = secret.finalizers_mut();
+    if !finalizers.iter().any(|finalizer| finalizer == kind.secret_finalizer()) {
+        finalizers.push(kind.secret_finalizer().to_owned());
+    }
+    secret.metadata.managed_fields = None;
+    secret
+}
+
+fn bare(kind: &dyn Kind, object: &DynamicObject, name: &str, role: &str) -> Secret {
+    let mut labels = kind.labels(object);
+    labels.insert(names::OWNER_UID.into(), object.uid().unwrap_or_default());
+    labels.insert(names::ROLE.into(), role.into());
+    labels.insert(names::MANAGED_BY.into(), names::KEYWARD.into());
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: object.namespace(),
+            labels: Some(labels),
+            owner_references: Some(vec![owner_reference(kind, object)]),
+            ..ObjectMeta::default()
+        },
+        type_: Some("Opaque".into()),
+        ..Secret::default()
+    }
+}
+
+pub fn owner_reference(kind: &dyn Kind, object: &DynamicObject) -> OwnerReference {
+    let resource = kind.resource();
+    OwnerReference {
+        api_version: resource.api_version.clone(),
+        kind: resource.kind.clone(),
+        name: object.name_any(),
+        uid: object.uid().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: None,
+    }
+}
+
+fn write_record(secret: &mut Secret, record: &Record) {
+    annotate(secret, names::VERSION, record.version.to_string());
+    annotate(secret, names::ISSUED_ID, record.id.to_string());
+    annotate(secret, names::PRINT, record.print.to_string());
+    annotate(secret, names::MINTED, record.minted.to_string());
+    match record.expires {
+        Some(expires) => annotate(secret, names::EXPIRES, expires.to_string()),
+        None => {
+            secret.annotations_mut().remove(names::EXPIRES);
+        }
+    }
+}
+
+fn annotate(secret: &mut Secret, key: &str, value: String) {
+    secret.annotations_mut().insert(key.to_owned(), value);
+}
+
+fn source_of(object: &DynamicObject) -> String {
+    let types = object.types.as_ref();
+    serde_json::json!({
+        "apiVersion": types.map(|types| types.api_version.as_str()),
+        "kind": types.map(|types| types.kind.as_str()),
+        "name": object.name_any(),
+        "spec": object.data.get("spec"),
+    })
+    .to_string()
+}
+
+fn data(values: &Values) -> BTreeMap<String, ByteString> {
+    values.iter().map(|(key, value)| (key.to_owned(), ByteString(value.expose().to_vec()))).collect()
+}
+
+/// The values of a Secret, in a type that cannot be printed.
+pub fn values(secret: &Secret) -> Values {
+    let data = secret.data.iter().flatten();
+    data.fold(Values::new(), |values, (key, bytes)| values.with(key.clone(), SecretValue::new(bytes.0.clone())))
+}
+
+/// Salted with the owner's uid and cut: enough to notice a change, of no use for anything else.
+fn digest_of<'a>(salt: &str, data: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+    let mut digest = Sha256::new();
+    digest.update(salt.as_bytes());
+    for (key, value) in data {
+        digest.update((key.len() as u64).to_be_bytes());
+        digest.update(key.as_bytes());
+        digest.update((value.len() as u64).to_be_bytes());
+        digest.update(value);
+    }
+    let digest = digest.finalize();
+    digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Kubernetes allows 253 characters; the number at the end must survive.
+fn limited(name: &str) -> String {
+    let cut = name.len().saturating_sub(253);
+    name.chars().skip(cut).collect()
+}
+
+/// What a Secret says of itself. `None`: it is not ours, or somebody broke its record beyond use.
+pub fn read(kind: &dyn Kind, secret: &Secret) -> Option<Stored> {
+    let labels = secret.labels();
+    let uid = labels.get(names::OWNER_UID)?;
+    let role = match labels.get(names::ROLE)?.as_str() {
+        "draft" => Role::Draft,
+        "final" => Role::Final,
+        "target" => Role::Target,
+        _ => return None,
+    };
+    let note = |key: &str| secret.annotations().get(key).map(String::as_str);
+    let version = match note(names::VERSION) {
+        Some(text) => text.parse().ok()?,
+        None if role == Role::Target => Version::default(),
+        None => return None,
+    };
+    let filled = secret.data.as_ref().is_some_and(|data| !data.is_empty());
+    let unchanged = note(names::DIGEST).is_none_or(|digest| {
+        let data = secret.data.iter().flatten();
+        digest == digest_of(uid, data.map(|(key, value)| (key.as_str(), value.0.as_slice())))
+    });
+    let frozen = role != Role::Final || secret.immutable == Some(true);
+    let ours = kind.secret_finalizer();
+    Some(Stored {
+        name: SecretName::new(Arc::from(secret.name_any())),
+        uid: SecretUid::new(Arc::from(secret.uid().unwrap_or_default())),
+        role,
+        version,
+        id: note(names::ISSUED_ID).map(IssuedId::from),
+        print: note(names::PRINT).unwrap_or_default().into(),
+        minted: note(names::MINTED).and_then(|text| text.parse().ok()),
+        expires: note(names::EXPIRES).and_then(|text| text.parse().ok()),
+        leaving: secret.metadata.deletion_timestamp.is_some(),
+        guarded: secret.finalizers().iter().any(|finalizer| finalizer == ours),
+        owned: secret.owner_references().iter().any(|owner| owner.uid == *uid),
+        holders: secret.finalizers().iter().filter(|f| *f != ours).map(|f| Holder::from(f.as_str())).collect(),
+        claim: note(names::CLAIM).and_then(|text| text.parse().ok()),
+        intact: filled && unchanged && frozen,
+    })
+}

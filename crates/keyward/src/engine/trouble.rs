@@ -1,0 +1,57 @@
+//! What the API server said, in our own words.
+
+use lifecycle::{Trouble, TroubleKind};
+
+/// Why an effect on the cluster did not come about.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// What was read is no longer so: look again.
+    #[error("{0}: somebody else was faster")]
+    Outrun(&'static str),
+    /// It may have happened.
+    #[error("{0}: no answer from the API server in time")]
+    TimedOut(&'static str),
+    /// The API server said no.
+    #[error("{act}: the API server refused ({code} {reason})")]
+    Refused { act: &'static str, code: u16, reason: String },
+    /// No usable answer.
+    #[error("{0}: the API server could not be reached")]
+    Unreachable(&'static str),
+    /// The issuer's trouble, to be written into the ledger.
+    #[error("{}", .0.detail)]
+    Issuer(Trouble),
+    /// Leadership ran out: not ours to act any more.
+    #[error("the lease is too short to begin {0}")]
+    Deposed(&'static str),
+}
+
+impl Fault {
+    /// Sorts what kube reports. Its own text can quote what was sent, so only code and reason are kept.
+    pub fn of(act: &'static str, error: &kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) if status.code == 409 || status.code == 404 || status.code == 410 => Self::Outrun(act),
+            kube::Error::Api(status) if status.code >= 500 || status.code == 429 => Self::Unreachable(act),
+            kube::Error::Api(status) => {
+                Self::Refused { act, code: status.code, reason: short(&status.reason) }
+            }
+            _ => Self::Unreachable(act),
+        }
+    }
+
+    /// For the ledger, where the effect's failure must be remembered: a refusal will be refused again.
+    pub fn to_trouble(&self) -> Trouble {
+        let kind = match self {
+            Self::Refused { code: 401 | 403, .. } => TroubleKind::Denied,
+            Self::Refused { .. } => TroubleKind::Rejected,
+            Self::Outrun(_) => TroubleKind::Conflict,
+            Self::TimedOut(_) | Self::Unreachable(_) | Self::Deposed(_) => TroubleKind::Unreachable,
+            Self::Issuer(trouble) => return trouble.clone(),
+        };
+        Trouble::new(kind, self.to_string())
+    }
+}
+
+/// The API server's one-word reason, and only if it is one word.
+fn short(reason: &str) -> String {
+    if reason.len() <= 40 && reason.chars().all(char::is_alphanumeric) { reason.to_owned() } else { "refused".to_owned() }
+}
