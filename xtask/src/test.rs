@@ -124,7 +124,7 @@ fn step(summary: &mut Summary, total: &mut Count, name: &str, selection: &[Strin
     summary.step(name, || {
         let mut command = cargo::command(CARGO_TEST);
         command.args(selection);
-        let count = test_output::run(command)?;
+        let count = test_output::run(command, &mut std::io::stdout())?;
         *total += count;
         let note = format!(
             "{} passed, {} failed, {} ignored",

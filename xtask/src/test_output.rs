@@ -24,7 +24,7 @@ impl AddAssign for Count {
 impl Count {
     /// What a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; …` says.
     fn in_line(line: &str) -> Option<Self> {
-        let (_, result) = line.split_once("test result: ")?;
+        let result = line.strip_prefix("test result: ")?;
         let (_, numbers) = result.split_once(". ")?;
         let mut count = Self::default();
         for part in numbers.split(';') {
@@ -43,11 +43,11 @@ impl Count {
     }
 }
 
-/// Runs `cargo test …`, passes its output on as it comes, and counts.
+/// Runs `cargo test …`, passes its output on to `out` as it comes, and counts.
 ///
 /// A run that ends badly without a failed test (it does not compile, or a test killed its process)
 /// counts as one failure: `0 failed` must not stand under it.
-pub(crate) fn run(mut cargo_test: Command) -> anyhow::Result<Count> {
+pub(crate) fn run(mut cargo_test: Command, out: &mut impl Write) -> anyhow::Result<Count> {
     let mut child = cargo_test
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -58,7 +58,6 @@ pub(crate) fn run(mut cargo_test: Command) -> anyhow::Result<Count> {
     // Bytes, because a test may print what is not UTF-8.
     for line in output.split(b'\n') {
         let line = line?;
-        let mut out = std::io::stdout().lock();
         out.write_all(&line)?;
         out.write_all(b"\n")?;
         out.flush()?;
@@ -95,7 +94,7 @@ mod tests {
         let shell = |script: &str| {
             let mut command = Command::new("/bin/sh");
             command.args(["-c", script]);
-            run(command).expect("it runs")
+            run(command, &mut std::io::sink()).expect("it runs")
         };
         let two = "echo 'test result: ok. 1 passed; 0 failed; 0 ignored'; echo 'test result: ok. 2 passed; 0 failed; 0 ignored'";
         assert_eq!(

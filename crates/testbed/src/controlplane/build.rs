@@ -39,13 +39,14 @@ pub(super) fn from_modules(into: &Path) -> anyhow::Result<()> {
         "building etcd and Kubernetes {kubernetes} from Go modules into the user's cache \
          (once; about 8 minutes on 2 cores, and 600 MB to download)"
     ));
-    let module = tempfile::Builder::new()
-        .prefix("keyward-servers-")
-        .tempdir()?;
+    // Inside, so that whoever removes an abandoned build removes it too.
+    let module = into.join("module");
+    fs::create_dir(&module)?;
     for (name, text) in [("go.mod", GO_MOD), ("go.sum", GO_SUM), ("main.go", MAIN_GO)] {
-        fs::write(module.path().join(name), text)?;
+        fs::write(module.join(name), text)?;
     }
-    compile(module.path(), &into.join(EVERYTHING), kubernetes, begun)?;
+    compile(&module, &into.join(EVERYTHING), kubernetes, begun)?;
+    fs::remove_dir_all(&module)?;
     for program in Program::ALL {
         std::os::unix::fs::symlink(EVERYTHING, into.join(program.name()))?;
     }
