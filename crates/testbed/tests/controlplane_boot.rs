@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
+use serde_json::json;
 use testbed::controlplane::programs::{self, Program};
 use testbed::controlplane::{ControlPlane, Options};
 use tokio::sync::OnceCell;
@@ -201,7 +203,7 @@ async fn requests_can_be_counted_by_who_sent_them() {
 
 #[tokio::test]
 async fn kinds_installed_at_boot_are_collected_with_their_owner_at_once() {
-    let crd = serde_json::json!({
+    let crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "owners.test.keyward.dev"},
         "spec": {"group": "test.keyward.dev", "scope": "Namespaced",
@@ -227,7 +229,7 @@ async fn kinds_installed_at_boot_are_collected_with_their_owner_at_once() {
         .await
         .expect("an owner");
     let mut belonging = config_map("owned");
-    let reference = serde_json::json!({"apiVersion": "test.keyward.dev/v1", "kind": "Owner", "name": "owner", "uid": owner.metadata.uid});
+    let reference = json!({"apiVersion": "test.keyward.dev/v1", "kind": "Owner", "name": "owner", "uid": owner.metadata.uid});
     belonging.metadata.owner_references = Some(vec![
         serde_json::from_value(reference).expect("a reference"),
     ]);
@@ -241,6 +243,59 @@ async fn kinds_installed_at_boot_are_collected_with_their_owner_at_once() {
         .expect("deleted");
     eventually("the owned object goes with its owner", async || {
         maps.get_opt("owned").await.expect("an answer").is_none()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn with_workloads_a_deployment_gets_pods_and_the_scheduler_places_them() {
+    let plane = ControlPlane::start_with(Options {
+        workloads: true,
+        ..Options::default()
+    })
+    .await
+    .expect("a control plane");
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "100"}, "capacity": {"cpu": "4", "memory": "8Gi", "pods": "100"}},
+    });
+    let nodes: Api<Node> = Api::all(plane.client());
+    nodes
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(node).expect("a node"),
+        )
+        .await
+        .expect("created");
+    // Admission marks a new node as not ready, and only a kubelet would take that away.
+    let untaint = json!({"spec": {"taints": null}});
+    nodes
+        .patch("node", &PatchParams::default(), &Patch::Merge(untaint))
+        .await
+        .expect("ready");
+    let labels = json!({"app": "web"});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels}, "spec": {"containers": [{"name": "web", "image": "web"}]}}},
+    });
+    let deployments: Api<Deployment> = Api::namespaced(plane.client(), "default");
+    deployments
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(deployment).expect("a deployment"),
+        )
+        .await
+        .expect("created");
+    let pods: Api<Pod> = Api::namespaced(plane.client(), "default");
+    eventually("both pods are placed", async || {
+        let list = pods.list(&ListParams::default()).await.expect("pods");
+        let placed = |pod: &Pod| {
+            pod.spec
+                .as_ref()
+                .is_some_and(|spec| spec.node_name.as_deref() == Some("node"))
+        };
+        list.items.len() == 2 && list.items.iter().all(placed)
     })
     .await;
 }

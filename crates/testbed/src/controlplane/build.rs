@@ -37,7 +37,7 @@ pub(super) fn from_modules(into: &Path) -> anyhow::Result<()> {
     let begun = Instant::now();
     say(&format!(
         "building etcd and Kubernetes {kubernetes} from Go modules into the user's cache \
-         (once; about 8 minutes on 2 cores, and 600 MB to download)"
+         (once; about 8 minutes on 2 cores, with 200 MB to download)"
     ));
     // Inside, so that whoever removes an abandoned build removes it too.
     let module = into.join("module");
