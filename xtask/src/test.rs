@@ -1,17 +1,13 @@
 //! `cargo xtask test`: everything, in the order in which a failure is cheapest to hear of.
 
-use std::collections::BTreeSet;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 
 use crate::summary::{Outcome, Summary};
+use crate::targets::{self, Built};
 use crate::test_output::{self, Count};
-use crate::{cargo, checks, requirements, targets};
-
-/// Every call names the whole workspace. Naming one package would choose other features for the
-/// crates below it, and compile them all again.
-const CARGO_TEST: [&str; 4] = ["test", "--workspace", "--locked", "--no-fail-fast"];
+use crate::{cargo, checks, requirements};
 
 pub(crate) fn run(quick: bool) -> ExitCode {
     let mut summary = Summary::new();
@@ -22,18 +18,17 @@ pub(crate) fn run(quick: bool) -> ExitCode {
     if !quick {
         summary.step("licences and crates", checks::licences);
         summary.step("advisories", checks::advisories);
-        summary.step("control plane programs", control_plane_programs);
     }
+    let mut built = None;
     summary.step("compiling the tests", || {
-        cargo::succeeds(cargo::command([
-            "test",
-            "--workspace",
-            "--locked",
-            "--no-run",
-        ]))?;
+        built = Some(targets::compile()?);
         Ok(Outcome::Passed(String::new()))
     });
-    tests(&mut summary, &mut count, quick);
+    match built {
+        Some(built) => tests(&mut summary, &mut count, &built, quick),
+        // Tests that do not compile have not passed.
+        None => count.failed += 1,
+    }
     let mut systems = Vec::new();
     summary.step("requirements", || {
         let checked = requirements::check(cargo::root())?;
@@ -57,74 +52,58 @@ pub(crate) fn run(quick: bool) -> ExitCode {
     }
 }
 
-fn control_plane_programs() -> anyhow::Result<Outcome> {
-    cargo::succeeds(cargo::command([
-        "run",
-        "--quiet",
-        "--locked",
-        "-p",
-        "testbed",
-        "--bin",
-        "testbed-prepare",
-    ]))?;
-    Ok(Outcome::Passed(String::new()))
-}
-
-fn tests(summary: &mut Summary, count: &mut Count, quick: bool) {
-    let packages = match targets::find(&cargo::root().join("crates")) {
-        Ok(packages) => packages,
+fn tests(summary: &mut Summary, count: &mut Count, built: &Built, quick: bool) {
+    let groups = match built.groups() {
+        Ok(groups) => groups,
         Err(trouble) => return summary.step("looking for tests", || Err(trouble)),
     };
+    let (real, hermetic): (Vec<_>, Vec<_>) =
+        groups.iter().partition(|group| group.with_real_servers);
+    for group in hermetic {
+        step(
+            summary,
+            count,
+            &format!("{} tests", group.package),
+            built.commands(group),
+        );
+    }
+    let doc = cargo::command(["test", "--workspace", "--locked", "--no-fail-fast", "--doc"]);
     step(
         summary,
         count,
-        "unit tests",
-        &["--lib".into(), "--bins".into()],
+        "documentation tests",
+        vec![(String::new(), doc)],
     );
-    // Two packages may have a target of the same name; cargo runs both where the first is named.
-    let mut done = BTreeSet::new();
-    let mut selection = |names: &[String]| -> Vec<String> {
-        let new = names.iter().filter(|name| done.insert((*name).clone()));
-        new.flat_map(|name| ["--test".to_owned(), name.clone()])
-            .collect()
-    };
-    let real_names: BTreeSet<_> = packages.iter().flat_map(|package| &package.real).collect();
-    for package in &packages {
-        let hermetic: Vec<_> = package
-            .hermetic
-            .iter()
-            .filter(|name| !real_names.contains(name))
-            .cloned()
-            .collect();
-        step(
-            summary,
-            count,
-            &format!("{} tests", package.package),
-            &selection(&hermetic),
-        );
-    }
-    step(summary, count, "documentation tests", &["--doc".into()]);
     if quick {
         return;
     }
-    for package in &packages {
+    summary.step("control plane programs", || control_plane_programs(built));
+    for group in real {
         step(
             summary,
             count,
-            &format!("{} tests with real servers", package.package),
-            &selection(&package.real),
+            &format!("{} tests with real servers", group.package),
+            built.commands(group),
         );
     }
 }
 
-fn step(summary: &mut Summary, total: &mut Count, name: &str, selection: &[String]) {
-    if selection.is_empty() {
-        return;
-    }
+/// Prepared in a step of its own: the first time it takes minutes, and no test should.
+fn control_plane_programs(built: &Built) -> anyhow::Result<Outcome> {
+    let prepare = built
+        .program("testbed-prepare")
+        .context("testbed-prepare was not compiled")?;
+    cargo::succeeds(Command::new(prepare))?;
+    Ok(Outcome::Passed(String::new()))
+}
+
+fn step(summary: &mut Summary, total: &mut Count, name: &str, commands: Vec<(String, Command)>) {
     summary.step(name, || {
-        let mut command = cargo::command(CARGO_TEST);
-        command.args(selection);
-        let count = test_output::run(command, &mut std::io::stdout())?;
+        let mut count = Count::default();
+        for (announcement, command) in commands {
+            println!("{announcement}");
+            count += test_output::run(command, &mut std::io::stdout())?;
+        }
         *total += count;
         let note = format!(
             "{} passed, {} failed, {} ignored",

@@ -43,17 +43,22 @@ impl Count {
     }
 }
 
-/// Runs `cargo test …`, passes its output on to `out` as it comes, and counts.
+/// Runs tests, passes its output on to `out` as it comes, and counts.
 ///
 /// A run that ends badly without a failed test (it does not compile, or a test killed its process)
 /// counts as one failure: `0 failed` must not stand under it.
-pub(crate) fn run(mut cargo_test: Command, out: &mut impl Write) -> anyhow::Result<Count> {
-    let mut child = cargo_test
+pub(crate) fn run(mut tests: Command, out: &mut impl Write) -> anyhow::Result<Count> {
+    let mut child = tests
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .context("running cargo test")?;
-    let output = BufReader::new(child.stdout.take().context("cargo test has no output")?);
+        .context("running a test program")?;
+    let output = BufReader::new(
+        child
+            .stdout
+            .take()
+            .context("the test program has no output")?,
+    );
     let mut count = Count::default();
     // Bytes, because a test may print what is not UTF-8.
     for line in output.split(b'\n') {
