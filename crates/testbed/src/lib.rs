@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Real servers and stand-ins, started and stopped by tests and by `keyward demo`.
+
+pub mod controlplane;
