@@ -12,7 +12,10 @@ use axum::routing::get;
 use crate::engine::work::World;
 
 /// Serves until the process ends. The address is returned first, so that port 0 can be used.
-pub async fn serve(world: Arc<World>, listen: SocketAddr) -> std::io::Result<(SocketAddr, tokio::task::JoinHandle<()>)> {
+pub async fn serve(
+    world: Arc<World>,
+    listen: SocketAddr,
+) -> std::io::Result<(SocketAddr, tokio::task::JoinHandle<()>)> {
     let listener = tokio::net::TcpListener::bind(listen).await?;
     let address = listener.local_addr()?;
     let app = Router::new()
@@ -31,10 +34,16 @@ pub async fn serve(world: Arc<World>, listen: SocketAddr) -> std::io::Result<(So
 async fn ready(State(world): State<Arc<World>>) -> impl IntoResponse {
     match world.ready.missing() {
         0 => (StatusCode::OK, "ok".to_owned()),
-        missing => (StatusCode::SERVICE_UNAVAILABLE, format!("{missing} watches have not listed yet")),
+        missing => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("{missing} watches have not listed yet"),
+        ),
     }
 }
 
 async fn metrics(State(world): State<Arc<World>>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], world.telemetry.scrape())
+    (
+        [(header::CONTENT_TYPE, "text/plain; version=0.0.4")],
+        world.telemetry.scrape(),
+    )
 }

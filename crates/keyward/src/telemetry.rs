@@ -28,7 +28,10 @@ pub struct Telemetry {
 impl Default for Telemetry {
     fn default() -> Self {
         let registry = Registry::new();
-        let exporter = opentelemetry_prometheus::exporter().with_registry(registry.clone()).without_scope_info().build();
+        let exporter = opentelemetry_prometheus::exporter()
+            .with_registry(registry.clone())
+            .without_target_info()
+            .build();
         let provider = match exporter {
             Ok(exporter) => SdkMeterProvider::builder().with_reader(exporter).build(),
             // Metrics are no reason not to work.
@@ -36,14 +39,41 @@ impl Default for Telemetry {
         };
         let meter = provider.meter("keyward");
         Self {
-            steps: meter.u64_counter("keyward_steps").with_description("Effects performed, by step and result").build(),
-            step_seconds: meter.f64_histogram("keyward_step_duration").with_unit("s").with_description("Time taken by effects").build(),
-            passes: meter.u64_counter("keyward_passes").with_description("Looks at a resource").build(),
-            pass_seconds: meter.f64_histogram("keyward_pass_duration").with_unit("s").with_description("Time taken by a look at a resource").build(),
-            issuer_requests: meter.u64_counter("keyward_issuer_requests").with_description("Requests to issuers, by act and result").build(),
-            issuer_seconds: meter.f64_histogram("keyward_issuer_request_duration").with_unit("s").with_description("Time taken by requests to issuers").build(),
-            watch_failures: meter.u64_counter("keyward_watch_failures").with_description("Interruptions of watches").build(),
-            panics: meter.u64_counter("keyward_panics").with_description("Passes that panicked; must stay at zero").build(),
+            steps: meter
+                .u64_counter("keyward_steps")
+                .with_description("Effects performed, by step and result")
+                .build(),
+            step_seconds: meter
+                .f64_histogram("keyward_step_duration")
+                .with_unit("s")
+                .with_description("Time taken by effects")
+                .build(),
+            passes: meter
+                .u64_counter("keyward_passes")
+                .with_description("Looks at a resource")
+                .build(),
+            pass_seconds: meter
+                .f64_histogram("keyward_pass_duration")
+                .with_unit("s")
+                .with_description("Time taken by a look at a resource")
+                .build(),
+            issuer_requests: meter
+                .u64_counter("keyward_issuer_requests")
+                .with_description("Requests to issuers, by act and result")
+                .build(),
+            issuer_seconds: meter
+                .f64_histogram("keyward_issuer_request_duration")
+                .with_unit("s")
+                .with_description("Time taken by requests to issuers")
+                .build(),
+            watch_failures: meter
+                .u64_counter("keyward_watch_failures")
+                .with_description("Interruptions of watches")
+                .build(),
+            panics: meter
+                .u64_counter("keyward_panics")
+                .with_description("Passes that panicked; must stay at zero")
+                .build(),
             registry,
             _provider: Some(provider),
         }
@@ -51,7 +81,13 @@ impl Default for Telemetry {
 }
 
 impl Telemetry {
-    pub fn step(&self, controller: &'static str, step: &'static str, fault: Option<&Fault>, took: Duration) {
+    pub fn step(
+        &self,
+        controller: &'static str,
+        step: &'static str,
+        fault: Option<&Fault>,
+        took: Duration,
+    ) {
         let result = match fault {
             None => "ok",
             Some(Fault::Outrun(_)) => "outrun",
@@ -60,7 +96,11 @@ impl Telemetry {
             Some(Fault::Issuer(trouble)) => kind_label(trouble.kind),
             Some(Fault::Deposed(_)) => "deposed",
         };
-        let labels = [KeyValue::new("controller", controller), KeyValue::new("step", step), KeyValue::new("result", result)];
+        let labels = [
+            KeyValue::new("controller", controller),
+            KeyValue::new("step", step),
+            KeyValue::new("result", result),
+        ];
         self.steps.add(1, &labels);
         self.step_seconds.record(took.as_secs_f64(), &labels[..2]);
     }
@@ -72,17 +112,22 @@ impl Telemetry {
     }
 
     pub fn issuer_request(&self, act: &'static str, trouble: Option<TroubleKind>, took: Duration) {
-        let labels = [KeyValue::new("act", act), KeyValue::new("result", trouble.map_or("ok", kind_label))];
+        let labels = [
+            KeyValue::new("act", act),
+            KeyValue::new("result", trouble.map_or("ok", kind_label)),
+        ];
         self.issuer_requests.add(1, &labels);
         self.issuer_seconds.record(took.as_secs_f64(), &labels[..1]);
     }
 
     pub fn watch_failed(&self, what: &str) {
-        self.watch_failures.add(1, &[KeyValue::new("watch", what.to_owned())]);
+        self.watch_failures
+            .add(1, &[KeyValue::new("watch", what.to_owned())]);
     }
 
     pub fn panicked(&self, controller: &'static str) {
-        self.panics.add(1, &[KeyValue::new("controller", controller)]);
+        self.panics
+            .add(1, &[KeyValue::new("controller", controller)]);
     }
 
     /// The text for a scrape.

@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use lifecycle::{
-    Because, Change, Decision, Deletion, IssuedId, Known, Ledger, Minting, Refusal, SecretName, SecretUid, Step,
-    Trouble, TroubleKind, Version,
+    Because, Change, Decision, Deletion, IssuedId, Known, Ledger, Minting, Refusal, SecretName,
+    SecretUid, Step, Trouble, TroubleKind, Version,
 };
 use serde_json::json;
 use sources::Order;
@@ -18,7 +18,12 @@ use super::work::World;
 use super::{events, names, report};
 
 /// Performs exactly this step.
-pub async fn act(world: &World, sight: &mut Sight, step: &Step, decision: &Decision) -> Result<(), Fault> {
+pub async fn act(
+    world: &World,
+    sight: &mut Sight,
+    step: &Step,
+    decision: &Decision,
+) -> Result<(), Fault> {
     match step {
         Step::Record { change, ledger } => record(world, sight, *change, ledger).await,
         Step::Draft(version) => draft(world, sight, *version).await,
@@ -43,10 +48,17 @@ pub async fn act(world: &World, sight: &mut Sight, step: &Step, decision: &Decis
 
 /// *Guarantees:* ledger and finalizer are written together, and only if nobody wrote the resource since it was read.
 /// *If it dies here:* either the old or the new ledger stands. *Safe to repeat because* a second write is refused.
-async fn record(world: &World, sight: &mut Sight, change: Change, ledger: &Ledger) -> Result<(), Fault> {
+async fn record(
+    world: &World,
+    sight: &mut Sight,
+    change: Change,
+    ledger: &Ledger,
+) -> Result<(), Fault> {
     let mut finalizers = sight.object.finalizers().to_vec();
     let ours = sight.kind.finalizer();
-    if sight.object.metadata.deletion_timestamp.is_none() && !finalizers.iter().any(|finalizer| finalizer == ours) {
+    if sight.object.metadata.deletion_timestamp.is_none()
+        && !finalizers.iter().any(|finalizer| finalizer == ours)
+    {
         finalizers.push(ours.to_owned());
     }
     let patch = json!({ "metadata": {
@@ -79,8 +91,16 @@ async fn patch_resource(
     patch: &serde_json::Value,
 ) -> Result<DynamicObject, Fault> {
     let api = world.resources(sight.kind.as_ref(), &sight.namespace());
-    let params = PatchParams { field_manager: Some(names::MANAGER.into()), ..PatchParams::default() };
-    let mut object = world.timed(act, api.patch(&sight.object.name_any(), &params, &Patch::Merge(patch))).await?;
+    let params = PatchParams {
+        field_manager: Some(names::MANAGER.into()),
+        ..PatchParams::default()
+    };
+    let mut object = world
+        .timed(
+            act,
+            api.patch(&sight.object.name_any(), &params, &Patch::Merge(patch)),
+        )
+        .await?;
     object.types.clone_from(&sight.object.types);
     Ok(object)
 }
@@ -88,7 +108,8 @@ async fn patch_resource(
 /// *Guarantees:* the value to be used for this version is stored before the issuer hears of it.
 /// *If it dies here:* the draft is there, or it is not. *Safe to repeat because* one that is there already is used.
 async fn draft(world: &World, sight: &mut Sight, version: Version) -> Result<(), Fault> {
-    let values = sight.kind.choose(&world.random());
+    let source = open(sight).map_err(Fault::Issuer)?;
+    let values = source.draft(&sight.owner(world).mark(version), &world.random());
     let secret = secrets::draft(sight.kind.as_ref(), &sight.object, version, &values);
     create_or_find(world, sight, "storing the draft", secret, |found, kind| {
         secrets::read(kind, found).is_some_and(|stored| stored.version == version)
@@ -106,7 +127,10 @@ async fn create_or_find(
 ) -> Result<(), Fault> {
     let api = world.secrets(&sight.namespace());
     let name = secret.name_any();
-    let params = PostParams { field_manager: Some(names::MANAGER.into()), dry_run: false };
+    let params = PostParams {
+        field_manager: Some(names::MANAGER.into()),
+        dry_run: false,
+    };
     match world.timed(act, api.create(&params, &secret)).await {
         Ok(created) => {
             sight.saw_secret(created);
@@ -114,12 +138,14 @@ async fn create_or_find(
         }
         Err(Fault::Outrun(_)) => {
             let found = world.timed(act, api.get(&name)).await?;
-            let ours = found.labels().get(names::OWNER_UID).map(String::as_str) == sight.object.uid().as_deref();
+            let ours = found.labels().get(names::OWNER_UID).map(String::as_str)
+                == sight.object.uid().as_deref();
             if ours && same(&found, sight.kind.as_ref()) {
                 sight.saw_secret(found);
                 return Ok(());
             }
-            let detail = format!("{act}: a Secret named {name} is there already and is not the same");
+            let detail =
+                format!("{act}: a Secret named {name} is there already and is not the same");
             Err(Fault::Issuer(Trouble::new(TroubleKind::Conflict, detail)))
         }
         Err(fault) => Err(fault),
@@ -130,21 +156,37 @@ async fn create_or_find(
 /// reserved, its value untouched. *Safe to repeat because* the same claim stands, or the write is refused.
 async fn claim(world: &World, sight: &mut Sight, version: Version) -> Result<(), Fault> {
     let act = "reserving the Secret";
-    let Ok(wish) = sight.kind.wish(&sight.object) else { return Err(Fault::Outrun(act)) };
-    let Some(target) = wish.target else { return Err(Fault::Outrun(act)) };
+    let Ok(wish) = sight.kind.wish(&sight.object) else {
+        return Err(Fault::Outrun(act));
+    };
+    let Some(target) = wish.target else {
+        return Err(Fault::Outrun(act));
+    };
     let api = world.secrets(&sight.namespace());
-    let known = sight.secrets.iter().find(|secret| secret.name_any() == target.as_str()).cloned();
+    let known = sight
+        .secrets
+        .iter()
+        .find(|secret| secret.name_any() == target.as_str())
+        .cloned();
     if let Some(known) = known {
         let patch = json!({ "metadata": {
             "resourceVersion": known.resource_version(),
             "annotations": { names::CLAIM: version.to_string() },
         } });
-        let seen = world.timed(act, api.patch(target.as_str(), &manager(), &Patch::Merge(&patch))).await?;
+        let seen = world
+            .timed(
+                act,
+                api.patch(target.as_str(), &manager(), &Patch::Merge(&patch)),
+            )
+            .await?;
         sight.saw_secret(seen);
         return Ok(());
     }
     let blank = secrets::reserved(sight.kind.as_ref(), &sight.object, &target, version);
-    match world.timed(act, api.create(&PostParams::default(), &blank)).await {
+    match world
+        .timed(act, api.create(&PostParams::default(), &blank))
+        .await
+    {
         Ok(created) => {
             sight.saw_secret(created);
             Ok(())
@@ -172,11 +214,19 @@ async fn take_over(
     let foreign = found.labels().contains_key(names::OWNER_UID) || found.immutable == Some(true);
     if !adopt || foreign {
         let detail = format!("the Secret {target} exists and is not this resource's");
-        sight.obstacle = Some(Refusal { because: Because::SecretNotAdopted, detail });
+        sight.obstacle = Some(Refusal {
+            because: Because::SecretNotAdopted,
+            detail,
+        });
         return Ok(());
     }
     let ours = secrets::adopted(sight.kind.as_ref(), &sight.object, &found, version);
-    let seen = world.timed(act, api.replace(target.as_str(), &PostParams::default(), &ours)).await?;
+    let seen = world
+        .timed(
+            act,
+            api.replace(target.as_str(), &PostParams::default(), &ours),
+        )
+        .await?;
     events::write(world, sight, &events::took_ownership(target)).await;
     sight.saw_secret(seen);
     Ok(())
@@ -187,13 +237,15 @@ async fn take_over(
 /// where that could do harm.
 async fn mint(world: &World, sight: &mut Sight, version: Version) -> Result<(), Fault> {
     let source = open(sight).map_err(Fault::Issuer)?;
-    let wish = sight.kind.wish(&sight.object).map_err(|refusal| {
-        Fault::Issuer(Trouble::new(TroubleKind::Rejected, refusal.detail))
-    })?;
+    let wish = sight
+        .kind
+        .wish(&sight.object)
+        .map_err(|refusal| Fault::Issuer(Trouble::new(TroubleKind::Rejected, refusal.detail)))?;
     world.may_begin("minting")?;
     let draft = sight.secrets.iter().find(|secret| {
-        secrets::read(sight.kind.as_ref(), secret)
-            .is_some_and(|stored| stored.version == version && stored.role == lifecycle::Role::Draft)
+        secrets::read(sight.kind.as_ref(), secret).is_some_and(|stored| {
+            stored.version == version && stored.role == lifecycle::Role::Draft
+        })
     });
     let order = Order {
         mark: sight.owner(world).mark(version),
@@ -231,55 +283,74 @@ async fn mint(world: &World, sight: &mut Sight, version: Version) -> Result<(), 
 /// refuses the write.
 async fn store(world: &World, sight: &mut Sight, version: Version) -> Result<(), Fault> {
     let act = "storing the Secret";
-    let fresh = match sight.in_hand.clone() {
-        Some(fresh) if fresh.version == version => fresh,
-        Some(_) | None => provided(sight, version).ok_or(Fault::Outrun(act))?,
+    let fresh = sight
+        .in_hand
+        .clone()
+        .filter(|fresh| fresh.version == version)
+        .ok_or(Fault::Outrun(act))?;
+    let wish = sight
+        .kind
+        .wish(&sight.object)
+        .map_err(|_| Fault::Outrun(act))?;
+    let record = Record {
+        version,
+        id: fresh.id.clone(),
+        print: sight.print_of(wish.print),
+        minted: world.now(),
+        expires: fresh.expires,
     };
-    let wish = sight.kind.wish(&sight.object).map_err(|_| Fault::Outrun(act))?;
-    let record =
-        Record { version, id: fresh.id.clone(), print: wish.print, minted: world.now(), expires: fresh.expires };
     let Some(target) = wish.target else {
         let secret = secrets::finished(sight.kind.as_ref(), &sight.object, &record, &fresh.values);
         return create_or_find(world, sight, act, secret, |found, kind| {
-            secrets::read(kind, found).is_some_and(|stored| stored.version == version && stored.id == Some(fresh.id.clone()))
+            secrets::read(kind, found).is_some_and(|stored| {
+                stored.version == version && stored.id == Some(fresh.id.clone())
+            })
         })
         .await;
     };
-    let known = sight.secrets.iter().find(|secret| secret.name_any() == target.as_str());
+    let known = sight
+        .secrets
+        .iter()
+        .find(|secret| secret.name_any() == target.as_str());
     let known = known.ok_or(Fault::Outrun(act))?;
     let digest = sight.kind.terms(&sight.object).issuer.minting != Minting::Provided;
     let swapped = secrets::swapped(known, &sight.object, &record, &fresh.values, digest);
     let api = world.secrets(&sight.namespace());
     // A replace carries the resourceVersion that was read, so that a changed Secret refuses it.
-    let seen = world.timed(act, api.replace(target.as_str(), &PostParams::default(), &swapped)).await?;
+    let seen = world
+        .timed(
+            act,
+            api.replace(target.as_str(), &PostParams::default(), &swapped),
+        )
+        .await?;
     sight.saw_secret(seen);
     Ok(())
 }
 
-/// A credential that a person provided: nothing was minted, its values come with the login.
-fn provided(sight: &Sight, version: Version) -> Option<Fresh> {
-    let source = sight.source.as_ref().ok()?;
-    match source.issuer().minting {
-        Minting::Provided => {
-            let values = sight.in_hand.as_ref()?.values.clone();
-            let id = IssuedId::from(format!("provided-{version}"));
-            Some(Fresh { version, id, values, expires: None, minted_here: false })
-        }
-        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::SelfRotating => None,
-    }
-}
-
 /// *Guarantees:* nobody new can hold this Secret afterwards. *If it dies here:* it is being deleted, or untouched.
 /// *Safe to repeat because* deleting twice is the same, and the uid keeps a namesake safe.
-async fn fence(world: &World, sight: &mut Sight, name: &SecretName, uid: &SecretUid) -> Result<(), Fault> {
+async fn fence(
+    world: &World,
+    sight: &mut Sight,
+    name: &SecretName,
+    uid: &SecretUid,
+) -> Result<(), Fault> {
     world.may_begin("deleting a Secret")?;
     let api = world.secrets(&sight.namespace());
     let params = DeleteParams {
-        preconditions: Some(Preconditions { uid: Some(uid.to_string()), resource_version: None }),
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_string()),
+            resource_version: None,
+        }),
         ..DeleteParams::default()
     };
-    match world.timed("deleting a Secret", api.delete(name.as_str(), &params)).await? {
-        either::Either::Left(secret) if secret.metadata.deletion_timestamp.is_some() && !secret.finalizers().is_empty() => {
+    match world
+        .timed("deleting a Secret", api.delete(name.as_str(), &params))
+        .await?
+    {
+        either::Either::Left(secret)
+            if secret.metadata.deletion_timestamp.is_some() && !secret.finalizers().is_empty() =>
+        {
             sight.saw_secret(secret);
         }
         either::Either::Left(_) | either::Either::Right(_) => sight.lost_secret(uid.as_str()),
@@ -292,7 +363,10 @@ async fn fence(world: &World, sight: &mut Sight, name: &SecretName, uid: &Secret
 async fn revoke(world: &World, sight: &mut Sight, id: &IssuedId) -> Result<(), Fault> {
     let source = open(sight).map_err(Fault::Issuer)?;
     world.may_begin("revoking")?;
-    world.at_issuer(&source, "revoke", source.revoke(id)).await.map_err(Fault::Issuer)?;
+    world
+        .at_issuer(&source, "revoke", source.revoke(id))
+        .await
+        .map_err(Fault::Issuer)?;
     if let Known::Is(listing) = &mut sight.issued {
         listing.retain(|issued| issued.id != *id);
     }
@@ -301,15 +375,32 @@ async fn revoke(world: &World, sight: &mut Sight, id: &IssuedId) -> Result<(), F
 
 /// *Guarantees:* only our own finalizer goes. *If it dies here:* it is still on, or the Secret is gone.
 /// *Safe to repeat because* the write is refused if anything changed.
-async fn release(world: &World, sight: &mut Sight, name: &SecretName, uid: &SecretUid) -> Result<(), Fault> {
+async fn release(
+    world: &World,
+    sight: &mut Sight,
+    name: &SecretName,
+    uid: &SecretUid,
+) -> Result<(), Fault> {
     let act = "releasing a Secret";
-    let known = sight.secrets.iter().find(|secret| secret.uid().as_deref() == Some(uid.as_str()));
+    let known = sight
+        .secrets
+        .iter()
+        .find(|secret| secret.uid().as_deref() == Some(uid.as_str()));
     let known = known.ok_or(Fault::Outrun(act))?;
-    let rest: Vec<&String> =
-        known.finalizers().iter().filter(|finalizer| *finalizer != sight.kind.secret_finalizer()).collect();
-    let patch = json!({ "metadata": { "resourceVersion": known.resource_version(), "finalizers": rest } });
+    let rest: Vec<&String> = known
+        .finalizers()
+        .iter()
+        .filter(|finalizer| *finalizer != sight.kind.secret_finalizer())
+        .collect();
+    let patch =
+        json!({ "metadata": { "resourceVersion": known.resource_version(), "finalizers": rest } });
     let api = world.secrets(&sight.namespace());
-    let seen = world.timed(act, api.patch(name.as_str(), &manager(), &Patch::Merge(&patch))).await?;
+    let seen = world
+        .timed(
+            act,
+            api.patch(name.as_str(), &manager(), &Patch::Merge(&patch)),
+        )
+        .await?;
     if seen.finalizers().is_empty() && seen.metadata.deletion_timestamp.is_some() {
         sight.lost_secret(uid.as_str());
     } else {
@@ -320,21 +411,41 @@ async fn release(world: &World, sight: &mut Sight, name: &SecretName, uid: &Secr
 
 /// *Guarantees:* the Secret no longer depends on us; with Retain, nothing collects it either.
 /// *Safe to repeat because* the write is refused if anything changed.
-async fn let_go(world: &World, sight: &mut Sight, name: &SecretName, uid: &SecretUid) -> Result<(), Fault> {
+async fn let_go(
+    world: &World,
+    sight: &mut Sight,
+    name: &SecretName,
+    uid: &SecretUid,
+) -> Result<(), Fault> {
     let act = "cutting a Secret loose";
-    let known = sight.secrets.iter().find(|secret| secret.uid().as_deref() == Some(uid.as_str()));
+    let known = sight
+        .secrets
+        .iter()
+        .find(|secret| secret.uid().as_deref() == Some(uid.as_str()));
     let known = known.ok_or(Fault::Outrun(act))?;
-    let rest: Vec<&String> =
-        known.finalizers().iter().filter(|finalizer| *finalizer != sight.kind.secret_finalizer()).collect();
+    let rest: Vec<&String> = known
+        .finalizers()
+        .iter()
+        .filter(|finalizer| *finalizer != sight.kind.secret_finalizer())
+        .collect();
     let mut metadata = json!({ "resourceVersion": known.resource_version(), "finalizers": rest });
     if sight.kind.terms(&sight.object).policy.deletion == Deletion::Retain {
         let owner = sight.uid();
-        let others: Vec<_> = known.owner_references().iter().filter(|other| other.uid != owner).collect();
+        let others: Vec<_> = known
+            .owner_references()
+            .iter()
+            .filter(|other| other.uid != owner)
+            .collect();
         metadata["ownerReferences"] = json!(others);
     }
     let api = world.secrets(&sight.namespace());
     let patch = json!({ "metadata": metadata });
-    let seen = world.timed(act, api.patch(name.as_str(), &manager(), &Patch::Merge(&patch))).await?;
+    let seen = world
+        .timed(
+            act,
+            api.patch(name.as_str(), &manager(), &Patch::Merge(&patch)),
+        )
+        .await?;
     if seen.finalizers().is_empty() && seen.metadata.deletion_timestamp.is_some() {
         sight.lost_secret(uid.as_str());
     } else {
@@ -345,7 +456,12 @@ async fn let_go(world: &World, sight: &mut Sight, name: &SecretName, uid: &Secre
 
 /// *Guarantees:* the warning is stored before the act it speaks of. *Safe to repeat because* its name is fixed by
 /// what it says.
-async fn warn(world: &World, sight: &mut Sight, version: Version, because: Because) -> Result<(), Fault> {
+async fn warn(
+    world: &World,
+    sight: &mut Sight,
+    version: Version,
+    because: Because,
+) -> Result<(), Fault> {
     events::write_or_fail(world, sight, &events::forced(sight, version, because)).await?;
     sight.warned.push(version);
     Ok(())
@@ -354,15 +470,21 @@ async fn warn(world: &World, sight: &mut Sight, version: Version, because: Becau
 /// *Guarantees:* only our own finalizer goes, and only if nothing changed since we saw that all is done.
 /// *If it dies here:* the resource is gone, or is looked at once more.
 async fn unguard(world: &World, sight: &mut Sight) -> Result<(), Fault> {
-    let rest: Vec<&String> =
-        sight.object.finalizers().iter().filter(|finalizer| *finalizer != sight.kind.finalizer()).collect();
-    let patch =
-        json!({ "metadata": { "resourceVersion": sight.object.resource_version(), "finalizers": rest } });
+    let rest: Vec<&String> = sight
+        .object
+        .finalizers()
+        .iter()
+        .filter(|finalizer| *finalizer != sight.kind.finalizer())
+        .collect();
+    let patch = json!({ "metadata": { "resourceVersion": sight.object.resource_version(), "finalizers": rest } });
     let object = patch_resource(world, sight, "letting the resource go", &patch).await?;
     sight.saw_object(object);
     Ok(())
 }
 
 fn manager() -> PatchParams {
-    PatchParams { field_manager: Some(names::MANAGER.into()), ..PatchParams::default() }
+    PatchParams {
+        field_manager: Some(names::MANAGER.into()),
+        ..PatchParams::default()
+    }
 }

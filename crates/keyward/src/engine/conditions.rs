@@ -5,18 +5,31 @@ use lifecycle::View;
 use serde_json::{Value, json};
 
 /// The standard conditions for this view. A condition that says the same as before keeps its transition time.
-pub fn standard(view: &View, before: &[Value], generation: Option<i64>, now: Timestamp) -> Vec<Value> {
+pub fn standard(
+    view: &View,
+    before: &[Value],
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Vec<Value> {
     let ready = if view.ready { "True" } else { "False" };
     let mut wanted = vec![("Ready", ready, view.because.code(), view.message.clone())];
     if view.reconciling {
-        wanted.push(("Reconciling", "True", view.because.code(), view.message.clone()));
+        wanted.push((
+            "Reconciling",
+            "True",
+            view.because.code(),
+            view.message.clone(),
+        ));
     }
     if view.stalled {
         wanted.push(("Stalled", "True", view.because.code(), view.message.clone()));
     }
-    wanted.into_iter().map(|(kind, status, reason, message)| {
-        condition(before, kind, status, reason, &message, generation, now)
-    }).collect()
+    wanted
+        .into_iter()
+        .map(|(kind, status, reason, message)| {
+            condition(before, kind, status, reason, &message, generation, now)
+        })
+        .collect()
 }
 
 /// One condition, with the transition time of the one before if its status did not change.
@@ -29,7 +42,9 @@ pub fn condition(
     generation: Option<i64>,
     now: Timestamp,
 ) -> Value {
-    let same = before.iter().find(|old| old["type"] == kind && old["status"] == status);
+    let same = before
+        .iter()
+        .find(|old| old["type"] == kind && old["status"] == status);
     let since = same
         .and_then(|old| old["lastTransitionTime"].as_str())
         .map_or_else(|| whole_second(now), str::to_owned);
@@ -41,10 +56,16 @@ pub fn condition(
 
 /// Times in status have whole seconds, like everybody else's.
 pub fn whole_second(at: Timestamp) -> String {
-    at.round(jiff::Unit::Second).unwrap_or(at).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    at.round(jiff::Unit::Second)
+        .unwrap_or(at)
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string()
 }
 
 /// The conditions a status has now.
 pub fn of(status: Option<&Value>) -> Vec<Value> {
-    status.and_then(|status| status["conditions"].as_array()).cloned().unwrap_or_default()
+    status
+        .and_then(|status| status["conditions"].as_array())
+        .cloned()
+        .unwrap_or_default()
 }

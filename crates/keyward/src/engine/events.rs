@@ -23,24 +23,43 @@ pub struct Note {
 }
 
 pub fn normal(reason: &str, action: &'static str, text: String) -> Note {
-    Note { warning: false, reason: reason.to_owned(), action, text, once: None }
+    Note {
+        warning: false,
+        reason: reason.to_owned(),
+        action,
+        text,
+        once: None,
+    }
 }
 
 /// A warning for a reason of the rules.
 pub fn warning(because: Because, action: &'static str, text: String) -> Note {
-    Note { warning: true, reason: because.code().to_owned(), action, text, once: None }
+    Note {
+        warning: true,
+        reason: because.code().to_owned(),
+        action,
+        text,
+        once: None,
+    }
 }
 
 pub fn took_ownership(target: &SecretName) -> Note {
-    normal("TookOwnership", "Adopt", format!("took over the Secret {target}, as the resource asks for"))
+    normal(
+        "TookOwnership",
+        "Adopt",
+        format!("took over the Secret {target}, as the resource asks for"),
+    )
 }
 
 /// Said before something is done past holders, or before something is left alive.
 pub fn forced(sight: &Sight, version: Version, because: Because) -> Note {
     let ids: Vec<String> = match super::facts::ledger(sight) {
-        LedgerState::Is(ledger) => {
-            ledger.current.iter().chain(&ledger.retiring).map(|entry| entry.id.to_string()).collect()
-        }
+        LedgerState::Is(ledger) => ledger
+            .current
+            .iter()
+            .chain(&ledger.retiring)
+            .map(|entry| entry.id.to_string())
+            .collect(),
         LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => Vec::new(),
     };
     let holders: Vec<String> = super::observe::stored(sight.kind.as_ref(), &sight.secrets)
@@ -57,8 +76,19 @@ pub fn forced(sight: &Sight, version: Version, because: Because) -> Note {
         text = format!("{text}; alive at the issuer: {}", ids.join(", "));
     }
     text.truncate(1000);
-    let once = format!("{}-{}-{}", because.code().to_lowercase(), version.serial, version.attempt);
-    Note { warning: true, reason: because.code().to_owned(), action: "Warn", text, once: Some(once) }
+    let once = format!(
+        "{}-{}-{}",
+        because.code().to_lowercase(),
+        version.serial,
+        version.attempt
+    );
+    Note {
+        warning: true,
+        reason: because.code().to_owned(),
+        action: "Warn",
+        text,
+        once: Some(once),
+    }
 }
 
 /// A warning is due when the reason has changed to one that should worry somebody.
@@ -76,7 +106,13 @@ pub async fn write(world: &World, sight: &Sight, note: &Note) {
 pub async fn write_or_fail(world: &World, sight: &Sight, note: &Note) -> Result<(), Fault> {
     let act = "writing an event";
     let api: Api<Event> = Api::namespaced(world.client.clone(), &sight.namespace());
-    match world.timed(act, api.create(&PostParams::default(), &event(world, sight, note))).await {
+    match world
+        .timed(
+            act,
+            api.create(&PostParams::default(), &event(world, sight, note)),
+        )
+        .await
+    {
         Ok(_) => Ok(()),
         // Said already, by us or by a process before us.
         Err(Fault::Outrun(_)) if note.once.is_some() => Ok(()),
@@ -93,7 +129,11 @@ fn event(world: &World, sight: &Sight, note: &Note) -> Event {
         None => format!("{base}.{}", world.nonce()),
     };
     Event {
-        metadata: ObjectMeta { name: Some(name), namespace: object.namespace(), ..ObjectMeta::default() },
+        metadata: ObjectMeta {
+            name: Some(name),
+            namespace: object.namespace(),
+            ..ObjectMeta::default()
+        },
         event_time: Some(MicroTime(world.now())),
         action: Some(note.action.to_owned()),
         reason: Some(note.reason.clone()),

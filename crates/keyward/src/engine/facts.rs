@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use lifecycle::{Delivery, Facts, Fingerprint, InHand, LedgerState, Resource, Wanted};
+use lifecycle::{Delivery, Facts, Fingerprint, InHand, LedgerState, Minting, Resource, Wanted};
 
 use super::observe::{Sight, stored};
 use super::{Terms, names};
@@ -28,7 +28,10 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
             .in_hand
             .as_ref()
             .filter(|fresh| fresh.minted_here)
-            .map(|fresh| InHand { version: fresh.version, id: fresh.id.clone() }),
+            .map(|fresh| InHand {
+                version: fresh.version,
+                id: fresh.id.clone(),
+            }),
         mine: sight.mine,
         duplicate: sight.duplicate,
         revoked: sight.revoked.clone(),
@@ -40,14 +43,23 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
 }
 
 pub fn ledger(sight: &Sight) -> LedgerState {
-    LedgerState::read(sight.object.annotations().get(names::LEDGER).map(String::as_str))
+    LedgerState::read(
+        sight
+            .object
+            .annotations()
+            .get(names::LEDGER)
+            .map(String::as_str),
+    )
 }
 
 fn resource(sight: &Sight, ledger: LedgerState, delivery: Delivery) -> Resource {
     let object = &sight.object;
     let note = |key: &str| object.annotations().get(key);
     let current = match &ledger {
-        LedgerState::Is(ledger) => ledger.current.as_ref().map(|current| current.secret.clone()),
+        LedgerState::Is(ledger) => ledger
+            .current
+            .as_ref()
+            .map(|current| current.secret.clone()),
         LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
     };
     let mirrored = match delivery {
@@ -56,7 +68,10 @@ fn resource(sight: &Sight, ledger: LedgerState, delivery: Delivery) -> Resource 
         Delivery::InPlace => true,
     };
     Resource {
-        guarded: object.finalizers().iter().any(|finalizer| finalizer == sight.kind.finalizer()),
+        guarded: object
+            .finalizers()
+            .iter()
+            .any(|finalizer| finalizer == sight.kind.finalizer()),
         deleting: object.metadata.deletion_timestamp.is_some(),
         suspended: note(names::SUSPEND).is_some_and(|value| value == "true"),
         mirrored,
@@ -76,11 +91,29 @@ fn wanted(sight: &Sight, resource: Option<&Resource>) -> Result<Wanted, lifecycl
         return Err(refusal.clone());
     }
     let due = match resource.map(|resource| &resource.ledger) {
-        Some(LedgerState::Is(ledger)) => {
-            ledger.current.as_ref().and_then(|current| sight.kind.due(&sight.object, current))
-        }
+        Some(LedgerState::Is(ledger)) => ledger
+            .current
+            .as_ref()
+            .and_then(|current| sight.kind.due(&sight.object, current)),
         Some(LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer) | None => None,
     };
     let inputs = Fingerprint::of([wish.print.as_str(), &sight.login]);
-    Ok(Wanted { print: wish.print, inputs, due })
+    Ok(Wanted {
+        print: sight.print_of(wish.print),
+        inputs,
+        due,
+    })
+}
+
+impl Sight {
+    /// What a credential must be. Where a person provides it, the provided Secret is part of that: a new one there is
+    /// what a mint is elsewhere.
+    pub fn print_of(&self, wish: Fingerprint) -> Fingerprint {
+        match self.kind.terms(&self.object).issuer.minting {
+            Minting::Provided => Fingerprint::of([wish.as_str(), &self.login]),
+            Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::SelfRotating => {
+                wish
+            }
+        }
+    }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject};
-use lifecycle::{Entry, Fingerprint, IssuedId, Issuer, Ledger, Policy, Refusal, SecretName, Version};
+use lifecycle::{
+    Entry, Fingerprint, IssuedId, Issuer, Ledger, Policy, Refusal, SecretName, Version,
+};
 use sources::{Source, Values};
 
 use super::report::Report;
@@ -64,9 +66,6 @@ pub trait Kind: Send + Sync + fmt::Debug {
     /// A source for this resource, with the login's data. No request is made here.
     fn open(&self, object: &DynamicObject, login: &Values) -> Result<Arc<dyn Source>, Refusal>;
 
-    /// Where we choose the value: one made of these random bytes.
-    fn choose(&self, random: &[u8; 32]) -> Values;
-
     /// The name of a version's Secret. Never the same for two versions.
     fn secret_name(&self, object: &DynamicObject, version: Version, id: &IssuedId) -> SecretName;
 
@@ -80,7 +79,11 @@ pub trait Kind: Send + Sync + fmt::Debug {
 
     /// The event reason for a new current version.
     fn published_event(&self, ledger: &Ledger) -> &'static str {
-        if ledger.retiring.is_empty() { "Created" } else { "Rotated" }
+        if ledger.retiring.is_empty() {
+            "Created"
+        } else {
+            "Rotated"
+        }
     }
 
     /// Status as it should be, whole. The engine writes it only if it differs.

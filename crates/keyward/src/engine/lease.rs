@@ -31,11 +31,19 @@ pub struct Standing {
 
 impl Standing {
     pub fn alone() -> Self {
-        Self { origin: Instant::now(), until: AtomicU64::new(0), alone: true }
+        Self {
+            origin: Instant::now(),
+            until: AtomicU64::new(0),
+            alone: true,
+        }
     }
 
     pub fn contested() -> Self {
-        Self { origin: Instant::now(), until: AtomicU64::new(0), alone: false }
+        Self {
+            origin: Instant::now(),
+            until: AtomicU64::new(0),
+            alone: false,
+        }
     }
 
     /// Whether an act that takes this long would end within the lease.
@@ -45,8 +53,11 @@ impl Standing {
     }
 
     fn extend(&self, from: Instant, duration: Duration) {
-        let until = (from + duration).saturating_duration_since(self.origin).as_millis();
-        self.until.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Release);
+        let until = (from + duration)
+            .saturating_duration_since(self.origin)
+            .as_millis();
+        self.until
+            .store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Release);
     }
 
     fn end(&self) {
@@ -72,9 +83,13 @@ struct Observed {
 }
 
 fn evaluate(lease: Option<&Lease>, me: &str, observed: &mut Observed, now: Instant) -> Claim {
-    let Some(lease) = lease else { return Claim::Create };
+    let Some(lease) = lease else {
+        return Claim::Create;
+    };
     let spec = lease.spec.as_ref();
-    let holder = spec.and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
+    let holder = spec
+        .and_then(|spec| spec.holder_identity.as_deref())
+        .unwrap_or_default();
     if holder == me {
         return Claim::Renew;
     }
@@ -82,16 +97,30 @@ fn evaluate(lease: Option<&Lease>, me: &str, observed: &mut Observed, now: Insta
         return Claim::Take;
     }
     if observed.version != lease.resource_version() {
-        *observed = Observed { version: lease.resource_version(), since: Some(now) };
+        *observed = Observed {
+            version: lease.resource_version(),
+            since: Some(now),
+        };
     }
-    let seconds = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or(15).max(1);
+    let seconds = spec
+        .and_then(|spec| spec.lease_duration_seconds)
+        .unwrap_or(15)
+        .max(1);
     let lasts = Duration::from_secs(u64::try_from(seconds).unwrap_or(15));
-    let run_out = observed.since.is_some_and(|since| now.duration_since(since) >= lasts);
+    let run_out = observed
+        .since
+        .is_some_and(|since| now.duration_since(since) >= lasts);
     if run_out { Claim::Take } else { Claim::Wait }
 }
 
 /// Holds the lease for as long as it is polled; says so in `standing`. Returns when it was lost after it was held.
-pub async fn hold(client: &Client, options: &LeaseOptions, clock: &Clock, standing: &Standing, led: &tokio::sync::Notify) {
+pub async fn hold(
+    client: &Client,
+    options: &LeaseOptions,
+    clock: &Clock,
+    standing: &Standing,
+    led: &tokio::sync::Notify,
+) {
     let api: Api<Lease> = Api::namespaced(client.clone(), &options.namespace);
     let mut observed = Observed::default();
     let mut leading = false;
@@ -110,7 +139,9 @@ pub async fn hold(client: &Client, options: &LeaseOptions, clock: &Clock, standi
             }
             Ok(Ok(false)) if leading => break,
             Ok(Ok(false)) => {}
-            Ok(Err(error)) => tracing::warn!(lease = options.name, error = %code_of(&error), "lease not renewed"),
+            Ok(Err(error)) => {
+                tracing::warn!(lease = options.name, error = %code_of(&error), "lease not renewed")
+            }
             Err(_) => tracing::warn!(lease = options.name, "lease not renewed in time"),
         }
         if leading && !standing.lasts(Duration::ZERO) {
@@ -122,13 +153,26 @@ pub async fn hold(client: &Client, options: &LeaseOptions, clock: &Clock, standi
     tracing::warn!(lease = options.name, "no longer leading");
 }
 
-async fn claim(api: &Api<Lease>, options: &LeaseOptions, clock: &Clock, observed: &mut Observed) -> kube::Result<bool> {
+async fn claim(
+    api: &Api<Lease>,
+    options: &LeaseOptions,
+    clock: &Clock,
+    observed: &mut Observed,
+) -> kube::Result<bool> {
     let found = api.get_opt(&options.name).await?;
     let result = match evaluate(found.as_ref(), &options.identity, observed, Instant::now()) {
         Claim::Wait => return Ok(false),
-        Claim::Create => api.create(&PostParams::default(), &written(None, options, clock)).await,
+        Claim::Create => {
+            api.create(&PostParams::default(), &written(None, options, clock))
+                .await
+        }
         Claim::Renew | Claim::Take => {
-            api.replace(&options.name, &PostParams::default(), &written(found, options, clock)).await
+            api.replace(
+                &options.name,
+                &PostParams::default(),
+                &written(found, options, clock),
+            )
+            .await
         }
     };
     match result {
@@ -141,17 +185,24 @@ async fn claim(api: &Api<Lease>, options: &LeaseOptions, clock: &Clock, observed
 /// Gives the lease up, so that the next one need not wait for it to run out.
 pub async fn release(client: &Client, options: &LeaseOptions) {
     let api: Api<Lease> = Api::namespaced(client.clone(), &options.namespace);
-    let Ok(Some(mut lease)) = api.get_opt(&options.name).await else { return };
+    let Ok(Some(mut lease)) = api.get_opt(&options.name).await else {
+        return;
+    };
     let spec = lease.spec.get_or_insert_default();
     if spec.holder_identity.as_deref() == Some(&options.identity) {
         spec.holder_identity = None;
-        let _ = api.replace(&options.name, &PostParams::default(), &lease).await;
+        let _ = api
+            .replace(&options.name, &PostParams::default(), &lease)
+            .await;
     }
 }
 
 fn written(found: Option<Lease>, options: &LeaseOptions, clock: &Clock) -> Lease {
     let mut lease = found.unwrap_or_else(|| Lease {
-        metadata: ObjectMeta { name: Some(options.name.clone()), ..ObjectMeta::default() },
+        metadata: ObjectMeta {
+            name: Some(options.name.clone()),
+            ..ObjectMeta::default()
+        },
         spec: None,
     });
     let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
@@ -179,7 +230,10 @@ mod tests {
 
     fn held_by(holder: &str, version: &str) -> Lease {
         Lease {
-            metadata: ObjectMeta { resource_version: Some(version.into()), ..ObjectMeta::default() },
+            metadata: ObjectMeta {
+                resource_version: Some(version.into()),
+                ..ObjectMeta::default()
+            },
             spec: Some(LeaseSpec {
                 holder_identity: Some(holder.into()),
                 lease_duration_seconds: Some(10),
@@ -193,10 +247,22 @@ mod tests {
         let start = Instant::now();
         let mut observed = Observed::default();
         let at = |seconds| start + Duration::from_secs(seconds);
-        assert_eq!(evaluate(Some(&held_by("other", "1")), "me", &mut observed, at(0)), Claim::Wait);
-        assert_eq!(evaluate(Some(&held_by("other", "2")), "me", &mut observed, at(9)), Claim::Wait);
-        assert_eq!(evaluate(Some(&held_by("other", "2")), "me", &mut observed, at(18)), Claim::Wait);
-        assert_eq!(evaluate(Some(&held_by("other", "2")), "me", &mut observed, at(19)), Claim::Take);
+        assert_eq!(
+            evaluate(Some(&held_by("other", "1")), "me", &mut observed, at(0)),
+            Claim::Wait
+        );
+        assert_eq!(
+            evaluate(Some(&held_by("other", "2")), "me", &mut observed, at(9)),
+            Claim::Wait
+        );
+        assert_eq!(
+            evaluate(Some(&held_by("other", "2")), "me", &mut observed, at(18)),
+            Claim::Wait
+        );
+        assert_eq!(
+            evaluate(Some(&held_by("other", "2")), "me", &mut observed, at(19)),
+            Claim::Take
+        );
     }
 
     #[test]
@@ -204,8 +270,14 @@ mod tests {
         let mut observed = Observed::default();
         let now = Instant::now();
         assert_eq!(evaluate(None, "me", &mut observed, now), Claim::Create);
-        assert_eq!(evaluate(Some(&held_by("me", "1")), "me", &mut observed, now), Claim::Renew);
-        assert_eq!(evaluate(Some(&held_by("", "1")), "me", &mut observed, now), Claim::Take);
+        assert_eq!(
+            evaluate(Some(&held_by("me", "1")), "me", &mut observed, now),
+            Claim::Renew
+        );
+        assert_eq!(
+            evaluate(Some(&held_by("", "1")), "me", &mut observed, now),
+            Claim::Take
+        );
     }
 
     #[test]

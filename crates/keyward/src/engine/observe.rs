@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
-use lifecycle::{Answer, Holder, IssuedId, Known, Listing, Owner, Purpose, Refusal, Trouble, Verdict, Version};
+use lifecycle::{
+    Answer, Holder, IssuedId, Known, Listing, Owner, Purpose, Refusal, Trouble, Verdict, Version,
+};
 use sources::{Source, Values};
 
 use super::trouble::Fault;
@@ -99,7 +101,8 @@ impl Sight {
     }
 
     pub fn lost_secret(&mut self, uid: &str) {
-        self.secrets.retain(|secret| secret.uid().as_deref() != Some(uid));
+        self.secrets
+            .retain(|secret| secret.uid().as_deref() != Some(uid));
         self.lost.push(uid.to_owned());
     }
 
@@ -122,13 +125,21 @@ impl World {
 
 /// Reads everything a decision needs: first the resource, then its Secrets, so that a Secret is never older than the
 /// ledger that speaks of it. `None`: there is nothing to do, the resource is gone and nothing of its is known.
-pub async fn observe(world: &World, key: &Key, memory: &mut Memory) -> Result<Option<Sight>, Fault> {
+pub async fn observe(
+    world: &World,
+    key: &Key,
+    memory: &mut Memory,
+) -> Result<Option<Sight>, Fault> {
     let kind = world.kinds[key.kind].clone();
-    let Some((object, gone)) = read_resource(world, key, kind.as_ref(), memory).await? else { return Ok(None) };
+    let Some((object, gone)) = read_resource(world, key, kind.as_ref(), memory).await? else {
+        return Ok(None);
+    };
     let secrets = read_secrets(world, &object).await?;
     memory.last = Some(object.clone());
     let fresh_login = has_setbacks(&object);
-    let (source, login) = world.source(key.kind, kind.as_ref(), &object, fresh_login).await?;
+    let (source, login) = world
+        .source(key.kind, kind.as_ref(), &object, fresh_login)
+        .await?;
     Ok(Some(Sight {
         kind,
         object,
@@ -155,7 +166,10 @@ pub async fn observe(world: &World, key: &Key, memory: &mut Memory) -> Result<Op
 
 /// Looks again after a listing, or after somebody was faster; keeps what the issuer said.
 pub async fn look_again(world: &World, key: &Key, sight: &mut Sight) -> Result<(), Fault> {
-    let mut memory = Memory { last: Some(sight.object.clone()), ..Memory::default() };
+    let mut memory = Memory {
+        last: Some(sight.object.clone()),
+        ..Memory::default()
+    };
     let kind = sight.kind.clone();
     match read_resource(world, key, kind.as_ref(), &mut memory).await? {
         Some((object, gone)) => {
@@ -177,17 +191,22 @@ async fn read_resource(
 ) -> Result<Option<(DynamicObject, bool)>, Fault> {
     let act = "reading the resource";
     let api = world.resources(kind, &key.namespace);
-    let found = world.timed(act, api.get_opt(&key.name)).await?.map(|mut object| {
-        object.types.get_or_insert_with(|| kube::api::TypeMeta {
-            api_version: kind.resource().api_version.clone(),
-            kind: kind.resource().kind.clone(),
+    let found = world
+        .timed(act, api.get_opt(&key.name))
+        .await?
+        .map(|mut object| {
+            object.types.get_or_insert_with(|| kube::api::TypeMeta {
+                api_version: kind.resource().api_version.clone(),
+                kind: kind.resource().kind.clone(),
+            });
+            object
         });
-        object
-    });
     match (&key.departed, found) {
         (None, Some(object)) => Ok(Some((object, false))),
         (None, None) => Ok(None),
-        (Some(uid), Some(object)) if object.uid().as_deref() == Some(uid) => Ok(Some((object, false))),
+        (Some(uid), Some(object)) if object.uid().as_deref() == Some(uid) => {
+            Ok(Some((object, false)))
+        }
         (Some(_), Some(_) | None) => Ok(memory.last.clone().map(|object| (object, true))),
     }
 }
@@ -195,15 +214,26 @@ async fn read_resource(
 async fn read_secrets(world: &World, object: &DynamicObject) -> Result<Vec<Secret>, Fault> {
     let api = world.secrets(&object.namespace().unwrap_or_default());
     let selector = format!("{}={}", names::OWNER_UID, object.uid().unwrap_or_default());
-    let list = world.timed("listing its Secrets", api.list(&ListParams::default().labels(&selector))).await?;
+    let list = world
+        .timed(
+            "listing its Secrets",
+            api.list(&ListParams::default().labels(&selector)),
+        )
+        .await?;
     Ok(list.items)
 }
 
 fn has_setbacks(object: &DynamicObject) -> bool {
-    object.annotations().get(names::LEDGER).is_some_and(|ledger| ledger.contains("\"setbacks\""))
+    object
+        .annotations()
+        .get(names::LEDGER)
+        .is_some_and(|ledger| ledger.contains("\"setbacks\""))
 }
 
 /// The stored records of these Secrets; those that say nothing sensible are left out.
 pub fn stored(kind: &dyn Kind, secrets_seen: &[Secret]) -> Vec<lifecycle::Stored> {
-    secrets_seen.iter().filter_map(|secret| secrets::read(kind, secret)).collect()
+    secrets_seen
+        .iter()
+        .filter_map(|secret| secrets::read(kind, secret))
+        .collect()
 }

@@ -41,22 +41,40 @@ pub struct Seen {
 
 /// Runs a pass to its end. Trouble with the issuer is written into the ledger and is no error here; trouble with the
 /// API server is.
-pub async fn pass(world: &World, key: &Key, memory: &mut Memory, seen: &mut Seen) -> Result<Outcome, Fault> {
-    let Some(mut sight) = observe(world, key, memory).await? else { return Ok(Outcome::Done) };
+pub async fn pass(
+    world: &World,
+    key: &Key,
+    memory: &mut Memory,
+    seen: &mut Seen,
+) -> Result<Outcome, Fault> {
+    let Some(mut sight) = observe(world, key, memory).await? else {
+        return Ok(Outcome::Done);
+    };
     let outcome = go(world, key, &mut sight).await;
     memory.checked = sight.checked;
     // A value that was shown once is kept until it is stored, or its attempt is given up.
-    memory.in_hand = sight.in_hand.take().filter(|fresh| fresh.minted_here && still_open(&sight, fresh.version));
+    memory.in_hand = sight
+        .in_hand
+        .take()
+        .filter(|fresh| fresh.minted_here && still_open(&sight, fresh.version));
     seen.resource = sight.object.resource_version();
-    seen.secrets = sight.secrets.iter().filter_map(|secret| Some((secret.uid()?, secret.resource_version()?))).collect();
+    seen.secrets = sight
+        .secrets
+        .iter()
+        .filter_map(|secret| Some((secret.uid()?, secret.resource_version()?)))
+        .collect();
     seen.gone = std::mem::take(&mut sight.lost);
     outcome
 }
 
 fn still_open(sight: &Sight, version: lifecycle::Version) -> bool {
     match super::facts::ledger(sight) {
-        lifecycle::LedgerState::Is(ledger) => ledger.intent.is_some_and(|intent| intent.version == version),
-        lifecycle::LedgerState::Absent | lifecycle::LedgerState::Unreadable | lifecycle::LedgerState::Newer => false,
+        lifecycle::LedgerState::Is(ledger) => ledger
+            .intent
+            .is_some_and(|intent| intent.version == version),
+        lifecycle::LedgerState::Absent
+        | lifecycle::LedgerState::Unreadable
+        | lifecycle::LedgerState::Newer => false,
     }
 }
 
@@ -106,21 +124,40 @@ fn forget_what_may_be_stale(sight: &mut Sight) {
 }
 
 /// Does the step, and sorts what went wrong: the issuer's trouble is for the rules, the API server's for the queue.
-async fn perform(world: &World, sight: &mut Sight, step: &Step, decision: &Decision) -> Result<(), Fault> {
+async fn perform(
+    world: &World,
+    sight: &mut Sight,
+    step: &Step,
+    decision: &Decision,
+) -> Result<(), Fault> {
     let begun = std::time::Instant::now();
     let result = act(world, sight, step, decision).await;
-    world.telemetry.step(sight.kind.controller(), step.name(), result.as_ref().err(), begun.elapsed());
+    world.telemetry.step(
+        sight.kind.controller(),
+        step.name(),
+        result.as_ref().err(),
+        begun.elapsed(),
+    );
     match result {
         Ok(()) => {
             tracing::info!(
-                kind = sight.kind.resource().kind, namespace = sight.namespace(), name = sight.object.name_any(),
-                step = step.name(), version = step.version().map(|version| version.to_string()),
-                reason = decision.because.code(), "done"
+                kind = sight.kind.resource().kind,
+                namespace = sight.namespace(),
+                name = sight.object.name_any(),
+                step = step.name(),
+                version = step.version().map(|version| version.to_string()),
+                reason = decision.because.code(),
+                "done"
             );
             announce(world, sight, step, decision).await;
             Ok(())
         }
-        Err(fault @ (Fault::Outrun(_) | Fault::TimedOut(_) | Fault::Unreachable(_) | Fault::Deposed(_))) => Err(fault),
+        Err(
+            fault @ (Fault::Outrun(_)
+            | Fault::TimedOut(_)
+            | Fault::Unreachable(_)
+            | Fault::Deposed(_)),
+        ) => Err(fault),
         Err(fault @ (Fault::Refused { .. } | Fault::Issuer(_))) => {
             tracing::warn!(
                 kind = sight.kind.resource().kind, namespace = sight.namespace(), name = sight.object.name_any(),
@@ -138,15 +175,31 @@ async fn perform(world: &World, sight: &mut Sight, step: &Step, decision: &Decis
 /// Events for what people ask about afterwards: a new version, the end of an old one.
 async fn announce(world: &World, sight: &Sight, step: &Step, decision: &Decision) {
     let note = match step {
-        Step::Record { change: lifecycle::Change::Publish, ledger } => {
-            let Some(current) = &ledger.current else { return };
-            let text = format!("version {} is current, in Secret {}", current.version, current.secret);
+        Step::Record {
+            change: lifecycle::Change::Publish,
+            ledger,
+        } => {
+            let Some(current) = &ledger.current else {
+                return;
+            };
+            let text = format!(
+                "version {} is current, in Secret {}",
+                current.version, current.secret
+            );
             events::normal(sight.kind.published_event(ledger), "Publish", text)
         }
-        Step::Record { change: lifecycle::Change::Forget, .. } => {
-            events::normal("Revoked", "Revoke", "an old version was revoked, and the issuer confirmed it".to_owned())
-        }
-        Step::Record { change: lifecycle::Change::Setback(_), .. } if events::worth_saying(decision.because) => {
+        Step::Record {
+            change: lifecycle::Change::Forget,
+            ..
+        } => events::normal(
+            "Revoked",
+            "Revoke",
+            "an old version was revoked, and the issuer confirmed it".to_owned(),
+        ),
+        Step::Record {
+            change: lifecycle::Change::Setback(_),
+            ..
+        } if events::worth_saying(decision.because) => {
             events::warning(decision.because, "Wait", decision.because.to_string())
         }
         Step::Record { .. }
@@ -175,7 +228,11 @@ async fn rest(world: &World, sight: &mut Sight, decision: &Decision) -> Result<(
     let facts = facts(sight, world.now(), world.started());
     let view = View::of(&facts, decision);
     if view.because.severity() >= Severity::Trouble {
-        tracing::debug!(name = sight.object.name_any(), reason = view.because.code(), "resting in trouble");
+        tracing::debug!(
+            name = sight.object.name_any(),
+            reason = view.because.code(),
+            "resting in trouble"
+        );
     }
     report::write(world, sight, decision).await
 }

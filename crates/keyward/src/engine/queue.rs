@@ -3,7 +3,7 @@
 //! A resource is worked on by one worker at a time. Watch events only wake, and an event that shows nothing newer than
 //! what the last pass itself saw or wrote wakes nobody: this is what makes a resting credential cost nothing.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -15,10 +15,17 @@ use super::observe::Memory;
 /// Something that was seen on a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sighting {
-    Resource { version: String },
+    Resource {
+        version: String,
+    },
     ResourceGone,
-    Secret { uid: String, version: String },
-    SecretGone { uid: String },
+    Secret {
+        uid: String,
+        version: String,
+    },
+    SecretGone {
+        uid: String,
+    },
     /// Something else changed that matters, such as a login.
     Other,
 }
@@ -34,9 +41,15 @@ pub struct Horizon {
 impl Horizon {
     fn covers(&self, sighting: &Sighting) -> bool {
         match sighting {
-            Sighting::Resource { version } => self.resource.as_ref().is_some_and(|known| not_newer(version, known)),
+            Sighting::Resource { version } => self
+                .resource
+                .as_ref()
+                .is_some_and(|known| not_newer(version, known)),
             Sighting::Secret { uid, version } => {
-                self.secrets.get(uid).is_some_and(|known| not_newer(version, known)) || self.gone.contains(uid)
+                self.secrets
+                    .get(uid)
+                    .is_some_and(|known| not_newer(version, known))
+                    || self.gone.contains(uid)
             }
             Sighting::SecretGone { uid } => self.gone.contains(uid),
             Sighting::ResourceGone | Sighting::Other => false,
@@ -117,7 +130,14 @@ impl Queue {
         if inner.states.contains_key(&key) {
             return;
         }
-        inner.states.insert(key.clone(), State { memory, timer: Some(at), ..State::default() });
+        inner.states.insert(
+            key.clone(),
+            State {
+                memory,
+                timer: Some(at),
+                ..State::default()
+            },
+        );
         inner.timers.insert((at, key), ());
         self.timers.notify_one();
     }
@@ -142,11 +162,18 @@ impl Queue {
     /// The pass is over. Events that came meanwhile and show something newer put it back in line at once.
     pub fn finish(&self, key: &Key, memory: Memory, horizon: Horizon, then: &Then) {
         let mut inner = self.lock();
-        let Some(state) = inner.states.get_mut(key) else { return };
+        let Some(state) = inner.states.get_mut(key) else {
+            return;
+        };
         state.running = false;
         state.memory = memory;
         state.horizon = horizon;
-        let news = state.pending.drain(..).collect::<Vec<_>>().iter().any(|sighting| !state.horizon.covers(sighting));
+        let news = state
+            .pending
+            .drain(..)
+            .collect::<Vec<_>>()
+            .iter()
+            .any(|sighting| !state.horizon.covers(sighting));
         match then {
             Then::Forget if !news => {
                 inner.states.remove(key);
@@ -169,12 +196,18 @@ impl Queue {
     /// Puts everything whose time has come in line, and says when the next comes.
     pub fn due(&self, now: Timestamp) -> Option<Timestamp> {
         let mut inner = self.lock();
-        while let Some(((at, key), ())) = inner.timers.first_key_value().map(|(timer, ())| (timer.clone(), ())) {
+        while let Some(((at, key), ())) = inner
+            .timers
+            .first_key_value()
+            .map(|(timer, ())| (timer.clone(), ()))
+        {
             if at > now {
                 return Some(at);
             }
             inner.timers.pop_first();
-            let Some(state) = inner.states.get_mut(&key) else { continue };
+            let Some(state) = inner.states.get_mut(&key) else {
+                continue;
+            };
             state.timer = None;
             if !state.running && !state.queued {
                 state.queued = true;
@@ -185,16 +218,48 @@ impl Queue {
         None
     }
 
+    /// A watch listed everything anew: what was known and is not among it went while nobody looked.
+    pub fn relisted(&self, kind: usize, namespace: Option<&str>, there: &HashSet<Key>) {
+        let missed: Vec<Key> = {
+            let inner = self.lock();
+            let ours = inner
+                .states
+                .keys()
+                .filter(|key| key.kind == kind && key.departed.is_none());
+            let in_scope =
+                ours.filter(|key| namespace.is_none_or(|namespace| key.namespace == namespace));
+            in_scope
+                .filter(|key| !there.contains(*key))
+                .cloned()
+                .collect()
+        };
+        for key in missed {
+            self.sighted(&key, Sighting::ResourceGone);
+        }
+    }
+
+    /// The same for Secrets, by uid.
+    pub fn relisted_secrets(&self, namespace: Option<&str>, there: &HashSet<String>) {
+        let missed: Vec<Key> = {
+            let inner = self.lock();
+            let in_scope = inner
+                .states
+                .iter()
+                .filter(|(key, _)| namespace.is_none_or(|namespace| key.namespace == namespace));
+            let short = in_scope
+                .filter(|(_, state)| state.horizon.secrets.keys().any(|uid| !there.contains(uid)));
+            short.map(|(key, _)| key.clone()).collect()
+        };
+        for key in missed {
+            self.sighted(&key, Sighting::Other);
+        }
+    }
+
     /// Resources known, in line, and being worked on.
     pub fn load(&self) -> (usize, usize, usize) {
         let inner = self.lock();
         let running = inner.states.values().filter(|state| state.running).count();
         (inner.states.len(), inner.ready.len(), running)
-    }
-
-    /// Every resource of ours that is known now, for wakes that concern many.
-    pub fn keys(&self) -> Vec<Key> {
-        self.lock().states.keys().cloned().collect()
     }
 }
 
@@ -203,15 +268,25 @@ mod tests {
     use super::*;
 
     fn key(name: &str) -> Key {
-        Key { kind: 0, namespace: "ns".into(), name: name.into(), departed: None }
+        Key {
+            kind: 0,
+            namespace: "ns".into(),
+            name: name.into(),
+            departed: None,
+        }
     }
 
     fn seen(version: &str) -> Sighting {
-        Sighting::Resource { version: version.into() }
+        Sighting::Resource {
+            version: version.into(),
+        }
     }
 
     fn horizon(version: &str) -> Horizon {
-        Horizon { resource: Some(version.into()), ..Horizon::default() }
+        Horizon {
+            resource: Some(version.into()),
+            ..Horizon::default()
+        }
     }
 
     #[test]
@@ -241,7 +316,13 @@ mod tests {
         let queue = Queue::default();
         queue.sighted(&key("a"), seen("1"));
         let (taken, memory) = queue.take().unwrap();
-        queue.sighted(&key("a"), Sighting::Secret { uid: "s".into(), version: "9".into() });
+        queue.sighted(
+            &key("a"),
+            Sighting::Secret {
+                uid: "s".into(),
+                version: "9".into(),
+            },
+        );
         assert!(queue.take().is_none(), "never two workers on one resource");
         queue.finish(&taken, memory, horizon("3"), &Then::Wait { until: None });
         assert!(queue.take().is_some());
@@ -254,12 +335,34 @@ mod tests {
         for (name, second) in [("a", 10), ("b", 20)] {
             queue.sighted(&key(name), seen("1"));
             let (taken, memory) = queue.take().unwrap();
-            queue.finish(&taken, memory, horizon("1"), &Then::Wait { until: Some(at(second)) });
+            queue.finish(
+                &taken,
+                memory,
+                horizon("1"),
+                &Then::Wait {
+                    until: Some(at(second)),
+                },
+            );
         }
         assert_eq!(queue.due(at(5)), Some(at(10)));
         assert!(queue.take().is_none());
         assert_eq!(queue.due(at(12)), Some(at(20)));
         assert_eq!(queue.take().unwrap().0, key("a"));
+    }
+
+    #[test]
+    fn what_went_while_a_watch_was_down_is_noticed() {
+        let queue = Queue::default();
+        queue.sighted(&key("a"), seen("1"));
+        let (taken, memory) = queue.take().unwrap();
+        let mut known = horizon("1");
+        known.secrets.insert("s".into(), "1".into());
+        queue.finish(&taken, memory, known, &Then::Wait { until: None });
+        queue.relisted(0, None, &HashSet::from([key("a")]));
+        queue.relisted_secrets(None, &HashSet::from(["s".to_owned()]));
+        assert!(queue.take().is_none());
+        queue.relisted_secrets(None, &HashSet::new());
+        assert!(queue.take().is_some());
     }
 
     #[test]

@@ -17,7 +17,10 @@ const PAGE: u32 = 500;
 /// The unfinished pods that refer to the Secret of this version, read live.
 pub async fn to(world: &World, sight: &Sight, version: Version) -> Result<Vec<Holder>, Fault> {
     let secrets = stored(sight.kind.as_ref(), &sight.secrets);
-    let Some(name) = secrets.iter().find(|stored| stored.version == version && stored.id.is_some()) else {
+    let Some(name) = secrets
+        .iter()
+        .find(|stored| stored.version == version && stored.id.is_some())
+    else {
         return Ok(Vec::new());
     };
     let name = name.name.as_str();
@@ -26,7 +29,12 @@ pub async fn to(world: &World, sight: &Sight, version: Version) -> Result<Vec<Ho
     let mut next = ListParams::default().limit(PAGE);
     loop {
         let page = world.timed("listing pods", api.list(&next)).await?;
-        found.extend(page.items.iter().filter(|pod| is_running(pod) && refers(pod, name)).map(holder));
+        found.extend(
+            page.items
+                .iter()
+                .filter(|pod| is_running(pod) && refers(pod, name))
+                .map(holder),
+        );
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => next = ListParams::default().limit(PAGE).continue_token(&token),
             None => return Ok(found),
@@ -39,35 +47,67 @@ fn holder(pod: &Pod) -> Holder {
 }
 
 fn is_running(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
     !matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 fn refers(pod: &Pod, name: &str) -> bool {
-    pod.spec.as_ref().is_some_and(|spec| by_volume(spec, name) || by_container(spec, name) || by_pull(spec, name))
+    pod.spec.as_ref().is_some_and(|spec| {
+        by_volume(spec, name) || by_container(spec, name) || by_pull(spec, name)
+    })
 }
 
 fn by_volume(spec: &PodSpec, name: &str) -> bool {
     spec.volumes.iter().flatten().any(|volume| {
-        let plain = volume.secret.as_ref().and_then(|secret| secret.secret_name.as_deref()) == Some(name);
-        let projected = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
-        plain || projected.filter_map(|source| source.secret.as_ref()).any(|secret| secret.name == name)
+        let plain = volume
+            .secret
+            .as_ref()
+            .and_then(|secret| secret.secret_name.as_deref())
+            == Some(name);
+        let projected = volume
+            .projected
+            .iter()
+            .flat_map(|projected| projected.sources.iter().flatten());
+        plain
+            || projected
+                .filter_map(|source| source.secret.as_ref())
+                .any(|secret| secret.name == name)
     })
 }
 
 fn by_container(spec: &PodSpec, name: &str) -> bool {
-    let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
-    containers.into_iter().any(|container| by_environment(container, name))
+    let containers = spec
+        .containers
+        .iter()
+        .chain(spec.init_containers.iter().flatten());
+    containers
+        .into_iter()
+        .any(|container| by_environment(container, name))
 }
 
 fn by_environment(container: &Container, name: &str) -> bool {
-    let whole = container.env_from.iter().flatten().filter_map(|from| from.secret_ref.as_ref());
-    let single = container.env.iter().flatten().filter_map(|env| env.value_from.as_ref()?.secret_key_ref.as_ref());
-    whole.into_iter().any(|secret| secret.name == name) || single.into_iter().any(|secret| secret.name == name)
+    let whole = container
+        .env_from
+        .iter()
+        .flatten()
+        .filter_map(|from| from.secret_ref.as_ref());
+    let single = container
+        .env
+        .iter()
+        .flatten()
+        .filter_map(|env| env.value_from.as_ref()?.secret_key_ref.as_ref());
+    whole.into_iter().any(|secret| secret.name == name)
+        || single.into_iter().any(|secret| secret.name == name)
 }
 
 fn by_pull(spec: &PodSpec, name: &str) -> bool {
-    spec.image_pull_secrets.iter().flatten().any(|secret| secret.name == name)
+    spec.image_pull_secrets
+        .iter()
+        .flatten()
+        .any(|secret| secret.name == name)
 }
 
 #[cfg(test)]
@@ -75,7 +115,8 @@ mod tests {
     use super::*;
 
     fn pod(spec: serde_json::Value) -> Pod {
-        serde_json::from_value(serde_json::json!({ "metadata": { "name": "p" }, "spec": spec })).unwrap()
+        serde_json::from_value(serde_json::json!({ "metadata": { "name": "p" }, "spec": spec }))
+            .unwrap()
     }
 
     #[test]
@@ -97,7 +138,8 @@ mod tests {
     #[test]
     fn a_finished_pod_uses_nothing() {
         let mut done = pod(serde_json::json!({ "containers": [] }));
-        done.status = Some(serde_json::from_value(serde_json::json!({ "phase": "Succeeded" })).unwrap());
+        done.status =
+            Some(serde_json::from_value(serde_json::json!({ "phase": "Succeeded" })).unwrap());
         assert!(!is_running(&done));
     }
 }

@@ -27,15 +27,25 @@ pub struct Report<'a> {
 /// Writes status if it is not already so, only if the resource is still as it was read: a process that was overtaken
 /// must not point consumers back at an old version.
 pub async fn write(world: &World, sight: &mut Sight, decision: &Decision) -> Result<(), Fault> {
-    let Some(status) = wanted(world, sight, decision) else { return Ok(()) };
+    let Some(status) = wanted(world, sight, decision) else {
+        return Ok(());
+    };
     let patch = json!({
         "metadata": { "resourceVersion": sight.object.resource_version() },
         "status": with_removals(&status, sight.object.data.get("status")),
     });
     let api = world.resources(sight.kind.as_ref(), &sight.namespace());
-    let params = PatchParams { field_manager: Some(names::MANAGER.into()), ..PatchParams::default() };
+    let params = PatchParams {
+        field_manager: Some(names::MANAGER.into()),
+        ..PatchParams::default()
+    };
     let name = sight.object.name_any();
-    let mut object = world.timed("writing status", api.patch_status(&name, &params, &Patch::Merge(&patch))).await?;
+    let mut object = world
+        .timed(
+            "writing status",
+            api.patch_status(&name, &params, &Patch::Merge(&patch)),
+        )
+        .await?;
     object.types.clone_from(&sight.object.types);
     sight.saw_object(object);
     Ok(())
@@ -70,7 +80,11 @@ fn wanted(world: &World, sight: &Sight, decision: &Decision) -> Option<Value> {
 /// A merge patch keeps what it does not name: our own keys that are no longer wanted must be named with null.
 fn with_removals(wanted: &Value, before: Option<&Value>) -> Value {
     let mut patch = wanted.clone();
-    let (Some(patch_map), Some(before)) = (patch.as_object_mut(), before.and_then(Value::as_object)) else { return patch };
+    let (Some(patch_map), Some(before)) =
+        (patch.as_object_mut(), before.and_then(Value::as_object))
+    else {
+        return patch;
+    };
     for key in before.keys() {
         patch_map.entry(key.clone()).or_insert(Value::Null);
     }
@@ -78,7 +92,9 @@ fn with_removals(wanted: &Value, before: Option<&Value>) -> Value {
 }
 
 fn merged(before: &Value, patch: &Value) -> Value {
-    let (Some(before), Some(patch)) = (before.as_object(), patch.as_object()) else { return patch.clone() };
+    let (Some(before), Some(patch)) = (before.as_object(), patch.as_object()) else {
+        return patch.clone();
+    };
     let mut result = before.clone();
     for (key, value) in patch {
         if value.is_null() {

@@ -27,7 +27,12 @@ pub struct Record {
 
 /// The value we chose, kept where only we look until the issuer is known to have it.
 pub fn draft(kind: &dyn Kind, object: &DynamicObject, version: Version, values: &Values) -> Secret {
-    let name = format!("{}-draft-{}-{}", object.name_any(), version.serial, version.attempt);
+    let name = format!(
+        "{}-draft-{}-{}",
+        object.name_any(),
+        version.serial,
+        version.attempt
+    );
     let mut secret = bare(kind, object, &limited(&name), "draft");
     annotate(&mut secret, names::VERSION, version.to_string());
     secret.data = Some(data(values));
@@ -36,7 +41,12 @@ pub fn draft(kind: &dyn Kind, object: &DynamicObject, version: Version, values: 
 }
 
 /// One version, complete: it never changes again.
-pub fn finished(kind: &dyn Kind, object: &DynamicObject, record: &Record, values: &Values) -> Secret {
+pub fn finished(
+    kind: &dyn Kind,
+    object: &DynamicObject,
+    record: &Record,
+    values: &Values,
+) -> Secret {
     let name = kind.secret_name(object, record.version, &record.id);
     let mut secret = bare(kind, object, name.as_str(), "final");
     secret.metadata.finalizers = Some(vec![kind.secret_finalizer().to_owned()]);
@@ -48,7 +58,12 @@ pub fn finished(kind: &dyn Kind, object: &DynamicObject, record: &Record, values
 }
 
 /// The one Secret of in-place delivery, reserved and still empty.
-pub fn reserved(kind: &dyn Kind, object: &DynamicObject, name: &SecretName, claim: Version) -> Secret {
+pub fn reserved(
+    kind: &dyn Kind,
+    object: &DynamicObject,
+    name: &SecretName,
+    claim: Version,
+) -> Secret {
     let mut secret = bare(kind, object, name.as_str(), "target");
     secret.metadata.finalizers = Some(vec![kind.secret_finalizer().to_owned()]);
     annotate(&mut secret, names::CLAIM, claim.to_string());
@@ -57,12 +72,23 @@ pub fn reserved(kind: &dyn Kind, object: &DynamicObject, name: &SecretName, clai
 }
 
 /// The same Secret with a new value in it, whole; to be written only if it is still as it was read.
-pub fn swapped(present: &Secret, object: &DynamicObject, record: &Record, values: &Values, digest: bool) -> Secret {
+pub fn swapped(
+    present: &Secret,
+    object: &DynamicObject,
+    record: &Record,
+    values: &Values,
+    digest: bool,
+) -> Secret {
     let mut secret = present.clone();
     write_record(&mut secret, record);
     annotate(&mut secret, names::SOURCE, source_of(object));
     let uid = object.uid().unwrap_or_default();
-    match digest.then(|| digest_of(&uid, values.iter().map(|(key, value)| (key, value.expose())))) {
+    match digest.then(|| {
+        digest_of(
+            &uid,
+            values.iter().map(|(key, value)| (key, value.expose())),
+        )
+    }) {
         Some(digest) => annotate(&mut secret, names::DIGEST, digest),
         None => {
             secret.annotations_mut().remove(names::DIGEST);
@@ -74,14 +100,22 @@ pub fn swapped(present: &Secret, object: &DynamicObject, record: &Record, values
 }
 
 /// A Secret that is not ours, taken over because the owner asked for it: record and value come with the first store.
-pub fn adopted(kind: &dyn Kind, object: &DynamicObject, present: &Secret, claim: Version) -> Secret {
+pub fn adopted(
+    kind: &dyn Kind,
+    object: &DynamicObject,
+    present: &Secret,
+    claim: Version,
+) -> Secret {
     let mut secret = present.clone();
     let ours = bare(kind, object, &present.name_any(), "target");
     secret.labels_mut().extend(ours.labels().clone());
     annotate(&mut secret, names::CLAIM, claim.to_string());
     annotate(&mut secret, names::SOURCE, source_of(object));
     let finalizers = secret.finalizers_mut();
-    if !finalizers.iter().any(|finalizer| finalizer == kind.secret_finalizer()) {
+    if !finalizers
+        .iter()
+        .any(|finalizer| finalizer == kind.secret_finalizer())
+    {
         finalizers.push(kind.secret_finalizer().to_owned());
     }
     secret.metadata.managed_fields = None;
@@ -147,13 +181,18 @@ fn source_of(object: &DynamicObject) -> String {
 }
 
 fn data(values: &Values) -> BTreeMap<String, ByteString> {
-    values.iter().map(|(key, value)| (key.to_owned(), ByteString(value.expose().to_vec()))).collect()
+    values
+        .iter()
+        .map(|(key, value)| (key.to_owned(), ByteString(value.expose().to_vec())))
+        .collect()
 }
 
 /// The values of a Secret, in a type that cannot be printed.
 pub fn values(secret: &Secret) -> Values {
     let data = secret.data.iter().flatten();
-    data.fold(Values::new(), |values, (key, bytes)| values.with(key.clone(), SecretValue::new(bytes.0.clone())))
+    data.fold(Values::new(), |values, (key, bytes)| {
+        values.with(key.clone(), SecretValue::new(bytes.0.clone()))
+    })
 }
 
 /// Salted with the owner's uid and cut: enough to notice a change, of no use for anything else.
@@ -167,7 +206,10 @@ fn digest_of<'a>(salt: &str, data: impl Iterator<Item = (&'a str, &'a [u8])>) ->
         digest.update(value);
     }
     let digest = digest.finalize();
-    digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    digest[..8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Kubernetes allows 253 characters; the number at the end must survive.
@@ -195,7 +237,11 @@ pub fn read(kind: &dyn Kind, secret: &Secret) -> Option<Stored> {
     let filled = secret.data.as_ref().is_some_and(|data| !data.is_empty());
     let unchanged = note(names::DIGEST).is_none_or(|digest| {
         let data = secret.data.iter().flatten();
-        digest == digest_of(uid, data.map(|(key, value)| (key.as_str(), value.0.as_slice())))
+        digest
+            == digest_of(
+                uid,
+                data.map(|(key, value)| (key.as_str(), value.0.as_slice())),
+            )
     });
     let frozen = role != Role::Final || secret.immutable == Some(true);
     let ours = kind.secret_finalizer();
@@ -209,9 +255,20 @@ pub fn read(kind: &dyn Kind, secret: &Secret) -> Option<Stored> {
         minted: note(names::MINTED).and_then(|text| text.parse().ok()),
         expires: note(names::EXPIRES).and_then(|text| text.parse().ok()),
         leaving: secret.metadata.deletion_timestamp.is_some(),
-        guarded: secret.finalizers().iter().any(|finalizer| finalizer == ours),
-        owned: secret.owner_references().iter().any(|owner| owner.uid == *uid),
-        holders: secret.finalizers().iter().filter(|f| *f != ours).map(|f| Holder::from(f.as_str())).collect(),
+        guarded: secret
+            .finalizers()
+            .iter()
+            .any(|finalizer| finalizer == ours),
+        owned: secret
+            .owner_references()
+            .iter()
+            .any(|owner| owner.uid == *uid),
+        holders: secret
+            .finalizers()
+            .iter()
+            .filter(|f| *f != ours)
+            .map(|f| Holder::from(f.as_str()))
+            .collect(),
         claim: note(names::CLAIM).and_then(|text| text.parse().ok()),
         intact: filled && unchanged && frozen,
     })

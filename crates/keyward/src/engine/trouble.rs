@@ -13,7 +13,11 @@ pub enum Fault {
     TimedOut(&'static str),
     /// The API server said no.
     #[error("{act}: the API server refused ({code} {reason})")]
-    Refused { act: &'static str, code: u16, reason: String },
+    Refused {
+        act: &'static str,
+        code: u16,
+        reason: String,
+    },
     /// No usable answer.
     #[error("{0}: the API server could not be reached")]
     Unreachable(&'static str),
@@ -29,11 +33,19 @@ impl Fault {
     /// Sorts what kube reports. Its own text can quote what was sent, so only code and reason are kept.
     pub fn of(act: &'static str, error: &kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) if status.code == 409 || status.code == 404 || status.code == 410 => Self::Outrun(act),
-            kube::Error::Api(status) if status.code >= 500 || status.code == 429 => Self::Unreachable(act),
-            kube::Error::Api(status) => {
-                Self::Refused { act, code: status.code, reason: short(&status.reason) }
+            kube::Error::Api(status)
+                if status.code == 409 || status.code == 404 || status.code == 410 =>
+            {
+                Self::Outrun(act)
             }
+            kube::Error::Api(status) if status.code >= 500 || status.code == 429 => {
+                Self::Unreachable(act)
+            }
+            kube::Error::Api(status) => Self::Refused {
+                act,
+                code: status.code,
+                reason: short(&status.reason),
+            },
             _ => Self::Unreachable(act),
         }
     }
@@ -41,7 +53,9 @@ impl Fault {
     /// For the ledger, where the effect's failure must be remembered: a refusal will be refused again.
     pub fn to_trouble(&self) -> Trouble {
         let kind = match self {
-            Self::Refused { code: 401 | 403, .. } => TroubleKind::Denied,
+            Self::Refused {
+                code: 401 | 403, ..
+            } => TroubleKind::Denied,
             Self::Refused { .. } => TroubleKind::Rejected,
             Self::Outrun(_) => TroubleKind::Conflict,
             Self::TimedOut(_) | Self::Unreachable(_) | Self::Deposed(_) => TroubleKind::Unreachable,
@@ -53,5 +67,9 @@ impl Fault {
 
 /// The API server's one-word reason, and only if it is one word.
 fn short(reason: &str) -> String {
-    if reason.len() <= 40 && reason.chars().all(char::is_alphanumeric) { reason.to_owned() } else { "refused".to_owned() }
+    if reason.len() <= 40 && reason.chars().all(char::is_alphanumeric) {
+        reason.to_owned()
+    } else {
+        "refused".to_owned()
+    }
 }

@@ -33,7 +33,8 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 const LOGIN_LASTS: Duration = Duration::from_secs(60);
 
 /// When the remains of a departed resource are looked for, after its end.
-const AFTERLIFE: [SignedDuration; 2] = [SignedDuration::from_mins(1), SignedDuration::from_mins(10)];
+const AFTERLIFE: [SignedDuration; 2] =
+    [SignedDuration::from_mins(1), SignedDuration::from_mins(10)];
 
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -64,10 +65,14 @@ impl Default for Options {
 pub struct Clock(Arc<AtomicI64>);
 
 impl Clock {
-    #[expect(clippy::disallowed_methods, reason = "the one place where the operator looks at the clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where the operator looks at the clock"
+    )]
     pub fn now(&self) -> Timestamp {
         let now = Timestamp::now();
-        now.checked_add(SignedDuration::from_secs(self.0.load(Ordering::Relaxed))).unwrap_or(now)
+        now.checked_add(SignedDuration::from_secs(self.0.load(Ordering::Relaxed)))
+            .unwrap_or(now)
     }
 
     pub fn jump(&self, seconds: i64) {
@@ -76,7 +81,6 @@ impl Clock {
 }
 
 /// Everything a pass can reach.
-#[derive(Debug)]
 pub struct World {
     pub client: Client,
     pub kinds: Vec<Arc<dyn Kind>>,
@@ -92,6 +96,14 @@ pub struct World {
     limits: Limits,
     started: Mutex<Timestamp>,
     nonce: AtomicI64,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World")
+            .field("identity", &self.identity)
+            .finish_non_exhaustive()
+    }
 }
 
 impl World {
@@ -111,11 +123,19 @@ impl World {
     /// Something that no other event of ours is named by.
     pub fn nonce(&self) -> String {
         let count = self.nonce.fetch_add(1, Ordering::Relaxed);
-        format!("{:x}{:x}", self.started().as_millisecond(), count.wrapping_add(i64::from(rand::random::<u16>()) << 24))
+        format!(
+            "{:x}{:x}",
+            self.started().as_millisecond(),
+            count.wrapping_add(i64::from(rand::random::<u16>()) << 24)
+        )
     }
 
     /// A request to the API server, with a limit on its time.
-    pub async fn timed<T>(&self, act: &'static str, request: impl Future<Output = kube::Result<T>>) -> Result<T, Fault> {
+    pub async fn timed<T>(
+        &self,
+        act: &'static str,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, Fault> {
         match tokio::time::timeout(self.options.effect_timeout, request).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => Err(Fault::of(act, &error)),
@@ -134,16 +154,27 @@ impl World {
         let begun = Instant::now();
         let result = match tokio::time::timeout(self.options.effect_timeout, request).await {
             Ok(result) => result.map_err(|error| error.to_trouble()),
-            Err(_) => Err(Trouble::new(TroubleKind::Unreachable, format!("{act}: no answer from the issuer in time"))),
+            Err(_) => Err(Trouble::new(
+                TroubleKind::Unreachable,
+                format!("{act}: no answer from the issuer in time"),
+            )),
         };
-        self.telemetry.issuer_request(act, result.as_ref().err().map(|trouble| trouble.kind), begun.elapsed());
+        self.telemetry.issuer_request(
+            act,
+            result.as_ref().err().map(|trouble| trouble.kind),
+            begun.elapsed(),
+        );
         result
     }
 
     /// Minting and destroying is begun only while the lease outlasts it.
     pub fn may_begin(&self, act: &'static str) -> Result<(), Fault> {
         let needed = self.options.effect_timeout.min(Duration::from_secs(5));
-        if self.standing.lasts(needed) { Ok(()) } else { Err(Fault::Deposed(act)) }
+        if self.standing.lasts(needed) {
+            Ok(())
+        } else {
+            Err(Fault::Deposed(act))
+        }
     }
 
     /// The source for a resource and a text that changes with its login. A missing login is a refusal, not a fault.
@@ -156,20 +187,44 @@ impl World {
     ) -> Result<(Result<Arc<dyn Source>, Refusal>, String), Fault> {
         let namespace = object.namespace().unwrap_or_default();
         let Some(login) = kind.login(object) else {
-            let refusal = Refusal { because: Because::InvalidSpec, detail: "the spec names no login".to_owned() };
+            let refusal = Refusal {
+                because: Because::InvalidSpec,
+                detail: "the spec names no login".to_owned(),
+            };
             return Ok((Err(refusal), String::new()));
         };
-        let slot = Slot { kind: index, namespace: namespace.clone(), login: login.secret.clone(), place: kind.place(object) };
-        let user = Key { kind: index, namespace: namespace.clone(), name: object.name_any(), departed: None };
+        let slot = Slot {
+            kind: index,
+            namespace: namespace.clone(),
+            login: login.secret.clone(),
+            place: kind.place(object),
+        };
+        let user = Key {
+            kind: index,
+            namespace: namespace.clone(),
+            name: object.name_any(),
+            departed: None,
+        };
         if !fresh && let Some((source, version)) = self.logins.cached(&slot) {
             self.logins.used_by(&slot, user, &version);
             return Ok((Ok(source), version));
         }
-        let found = self.timed("reading the login", self.secrets(&namespace).get_opt(&login.secret)).await?;
+        let found = self
+            .timed(
+                "reading the login",
+                self.secrets(&namespace).get_opt(&login.secret),
+            )
+            .await?;
         let Some(found) = found else {
             self.logins.used_by(&slot, user, "");
             let detail = format!("there is no Secret {} in this namespace", login.secret);
-            return Ok((Err(Refusal { because: Because::LoginMissing, detail }), "missing".to_owned()));
+            return Ok((
+                Err(Refusal {
+                    because: Because::LoginMissing,
+                    detail,
+                }),
+                "missing".to_owned(),
+            ));
         };
         let version = found.resource_version().unwrap_or_default();
         self.logins.used_by(&slot, user, &version);
@@ -206,18 +261,30 @@ pub struct Logins {
 impl Logins {
     fn cached(&self, slot: &Slot) -> Option<(Arc<dyn Source>, String)> {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.get(slot).filter(|opened| opened.at.elapsed() < LOGIN_LASTS).map(|opened| (opened.source.clone(), opened.version.clone()))
+        opened
+            .get(slot)
+            .filter(|opened| opened.at.elapsed() < LOGIN_LASTS)
+            .map(|opened| (opened.source.clone(), opened.version.clone()))
     }
 
     fn keep(&self, slot: Slot, source: Arc<dyn Source>, version: String) {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         opened.retain(|_, old| old.at.elapsed() < LOGIN_LASTS);
-        opened.insert(slot, Opened { source, version, at: Instant::now() });
+        opened.insert(
+            slot,
+            Opened {
+                source,
+                version,
+                at: Instant::now(),
+            },
+        );
     }
 
     fn used_by(&self, slot: &Slot, user: Key, version: &str) {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = users.entry((slot.namespace.clone(), slot.login.clone())).or_default();
+        let entry = users
+            .entry((slot.namespace.clone(), slot.login.clone()))
+            .or_default();
         version.clone_into(&mut entry.0);
         entry.1.insert(user);
     }
@@ -225,7 +292,9 @@ impl Logins {
     /// Who must hear of a change of this Secret. Its first sight after a start is no change.
     pub fn users_of(&self, namespace: &str, name: &str, version: &str) -> Vec<Key> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((known, keys)) = users.get_mut(&(namespace.to_owned(), name.to_owned())) else { return Vec::new() };
+        let Some((known, keys)) = users.get_mut(&(namespace.to_owned(), name.to_owned())) else {
+            return Vec::new();
+        };
         if known == version {
             return Vec::new();
         }
@@ -245,7 +314,10 @@ pub struct Readiness {
 
 impl Readiness {
     pub fn listed(&self, what: &str) {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned());
+        self.listed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(what.to_owned());
     }
 
     fn expect(&self, count: usize) {
@@ -255,7 +327,12 @@ impl Readiness {
     /// What is still missing, as a count: zero is ready.
     pub fn missing(&self) -> usize {
         let expected = *self.expected.lock().unwrap_or_else(PoisonError::into_inner);
-        expected.saturating_sub(self.listed.lock().unwrap_or_else(PoisonError::into_inner).len())
+        expected.saturating_sub(
+            self.listed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .len(),
+        )
     }
 }
 
@@ -267,10 +344,22 @@ pub struct Engine {
 
 impl Engine {
     /// Finds out which cluster this is. Fails if the API server cannot be reached: there is nothing to do without it.
-    pub async fn new(client: Client, kinds: Vec<Arc<dyn Kind>>, options: Options, clock: Clock) -> Result<Self, Fault> {
+    pub async fn new(
+        client: Client,
+        kinds: Vec<Arc<dyn Kind>>,
+        options: Options,
+        clock: Clock,
+    ) -> Result<Self, Fault> {
         let cluster = cluster(&client, options.effect_timeout).await?;
-        let standing = if options.lease.is_some() { Standing::contested() } else { Standing::alone() };
-        let identity = options.lease.as_ref().map_or_else(|| "keyward".to_owned(), |lease| lease.identity.clone());
+        let standing = if options.lease.is_some() {
+            Standing::contested()
+        } else {
+            Standing::alone()
+        };
+        let identity = options
+            .lease
+            .as_ref()
+            .map_or_else(|| "keyward".to_owned(), |lease| lease.identity.clone());
         let ready = Readiness::default();
         ready.expect(kinds.len() + 1);
         let world = World {
@@ -289,7 +378,9 @@ impl Engine {
             standing,
             nonce: AtomicI64::new(0),
         };
-        Ok(Self { world: Arc::new(world) })
+        Ok(Self {
+            world: Arc::new(world),
+        })
     }
 
     pub fn world(&self) -> &Arc<World> {
@@ -325,10 +416,16 @@ impl Engine {
         let world = self.world.clone();
         let watches = tokio::spawn(watch(world.clone()));
         let timers = tokio::spawn(keep_time(world.clone()));
-        let workers: Vec<_> =
-            (0..world.options.concurrency.max(1)).map(|_| tokio::spawn(work(world.clone(), stop.clone()))).collect();
+        let workers: Vec<_> = (0..world.options.concurrency.max(1))
+            .map(|_| tokio::spawn(work(world.clone(), stop.clone())))
+            .collect();
         let _abort = AbortOnDrop(vec![watches.abort_handle(), timers.abort_handle()]);
-        let _workers = AbortOnDrop(workers.iter().map(tokio::task::JoinHandle::abort_handle).collect());
+        let _workers = AbortOnDrop(
+            workers
+                .iter()
+                .map(tokio::task::JoinHandle::abort_handle)
+                .collect(),
+        );
         stop.cancelled().await;
         for worker in workers {
             let _ = worker.await;
@@ -353,14 +450,18 @@ async fn cluster(client: &Client, limit: Duration) -> Result<ClusterId, Fault> {
         Ok(found) => found.map_err(|error| Fault::of(act, &error))?,
         Err(_) => return Err(Fault::TimedOut(act)),
     };
-    Ok(ClusterId::of_cluster(&found.metadata.uid.unwrap_or_default()))
+    Ok(ClusterId::of_cluster(
+        &found.metadata.uid.unwrap_or_default(),
+    ))
 }
 
 async fn keep_time(world: Arc<World>) {
     loop {
         let now = world.now();
         let pause = match world.queue.due(now) {
-            Some(next) => Duration::try_from(next.duration_since(now)).unwrap_or_default().min(LONGEST_SLEEP),
+            Some(next) => Duration::try_from(next.duration_since(now))
+                .unwrap_or_default()
+                .min(LONGEST_SLEEP),
             None => LONGEST_SLEEP,
         };
         tokio::select! {
@@ -390,8 +491,12 @@ async fn work(world: Arc<World>, stop: CancellationToken) {
 async fn turn(world: &World, key: Key, mut memory: Memory) {
     let mut seen = Seen::default();
     let begun = Instant::now();
-    let result = AssertUnwindSafe(pass(world, &key, &mut memory, &mut seen)).catch_unwind().await;
-    world.telemetry.pass(world.kinds[key.kind].controller(), begun.elapsed());
+    let result = AssertUnwindSafe(pass(world, &key, &mut memory, &mut seen))
+        .catch_unwind()
+        .await;
+    world
+        .telemetry
+        .pass(world.kinds[key.kind].controller(), begun.elapsed());
     let then = match result {
         Ok(Ok(outcome)) => {
             memory.unreachable = 0;
@@ -400,12 +505,16 @@ async fn turn(world: &World, key: Key, mut memory: Memory) {
         Ok(Err(fault)) => {
             memory.unreachable = memory.unreachable.saturating_add(1);
             tracing::warn!(resource = %key, kind = world.kinds[key.kind].controller(), %fault, "pass cut short; trying again");
-            Then::Wait { until: Some(later(world.now(), pause(memory.unreachable))) }
+            Then::Wait {
+                until: Some(later(world.now(), pause(memory.unreachable))),
+            }
         }
         Err(_) => {
             world.telemetry.panicked(world.kinds[key.kind].controller());
             tracing::error!(resource = %key, kind = world.kinds[key.kind].controller(), "a pass panicked; others go on");
-            Then::Wait { until: Some(later(world.now(), SignedDuration::from_mins(1))) }
+            Then::Wait {
+                until: Some(later(world.now(), SignedDuration::from_mins(1))),
+            }
         }
     };
     let horizon = Horizon {
@@ -418,7 +527,8 @@ async fn turn(world: &World, key: Key, mut memory: Memory) {
 
 /// One second, doubled each time, a minute at most.
 fn pause(failures: u32) -> SignedDuration {
-    SignedDuration::from_secs(1 << failures.saturating_sub(1).min(6)).min(SignedDuration::from_mins(1))
+    SignedDuration::from_secs(1 << failures.saturating_sub(1).min(6))
+        .min(SignedDuration::from_mins(1))
 }
 
 fn later(now: Timestamp, span: SignedDuration) -> Timestamp {
@@ -432,15 +542,25 @@ async fn settle(world: &World, key: &Key, memory: &mut Memory, outcome: Outcome)
         Outcome::Rest { wake: None } => match AFTERLIFE.get(memory.afterlife) {
             Some(span) => {
                 memory.afterlife += 1;
-                Then::Wait { until: Some(later(world.now(), *span)) }
+                Then::Wait {
+                    until: Some(later(world.now(), *span)),
+                }
             }
             None => Then::Forget,
         },
         Outcome::Again => Then::Again,
         Outcome::Departed { uid } => {
-            let departed = Key { departed: Some(uid), ..key.clone() };
-            let remains = Memory { last: memory.last.clone(), ..Memory::default() };
-            world.queue.remember(departed, remains, later(world.now(), AFTERLIFE[0]));
+            let departed = Key {
+                departed: Some(uid),
+                ..key.clone()
+            };
+            let remains = Memory {
+                last: memory.last.clone(),
+                ..Memory::default()
+            };
+            world
+                .queue
+                .remember(departed, remains, later(world.now(), AFTERLIFE[0]));
             Then::Wait { until: None }
         }
         Outcome::Done => {
@@ -457,23 +577,56 @@ async fn settle(world: &World, key: &Key, memory: &mut Memory, outcome: Outcome)
 async fn look_for_remains(world: &World, key: &Key) {
     let selector = format!("{}={}", names::MANAGED_BY, names::KEYWARD);
     let api = world.secrets(&key.namespace);
-    let list = world.timed("looking for remains", api.list_metadata(&ListParams::default().labels(&selector))).await;
+    let list = world
+        .timed(
+            "looking for remains",
+            api.list_metadata(&ListParams::default().labels(&selector)),
+        )
+        .await;
     let Ok(list) = list else { return };
     let resource = world.kinds[key.kind].resource();
     for secret in list.items {
-        let Some(uid) = secret.labels().get(names::OWNER_UID).cloned() else { continue };
-        let ours = secret.owner_references().iter().any(|owner| owner.uid == uid && owner.name == key.name && owner.kind == resource.kind);
-        let Some(object) = ours.then(|| remains(&secret.metadata, resource, &uid, key)).flatten() else { continue };
-        let departed = Key { departed: Some(uid), ..key.clone() };
-        world.queue.remember(departed, Memory { last: Some(object), ..Memory::default() }, world.now());
+        let Some(uid) = secret.labels().get(names::OWNER_UID).cloned() else {
+            continue;
+        };
+        let ours = secret
+            .owner_references()
+            .iter()
+            .any(|owner| owner.uid == uid && owner.name == key.name && owner.kind == resource.kind);
+        let Some(object) = ours
+            .then(|| remains(&secret.metadata, resource, &uid, key))
+            .flatten()
+        else {
+            continue;
+        };
+        let departed = Key {
+            departed: Some(uid),
+            ..key.clone()
+        };
+        world.queue.remember(
+            departed,
+            Memory {
+                last: Some(object),
+                ..Memory::default()
+            },
+            world.now(),
+        );
     }
 }
 
-fn remains(metadata: &ObjectMeta, resource: &kube::api::ApiResource, uid: &str, key: &Key) -> Option<DynamicObject> {
+fn remains(
+    metadata: &ObjectMeta,
+    resource: &kube::api::ApiResource,
+    uid: &str,
+    key: &Key,
+) -> Option<DynamicObject> {
     let source = metadata.annotations.as_ref()?.get(names::SOURCE)?;
     let source: serde_json::Value = serde_json::from_str(source).ok()?;
     Some(DynamicObject {
-        types: Some(TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() }),
+        types: Some(TypeMeta {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+        }),
         metadata: ObjectMeta {
             name: Some(key.name.clone()),
             namespace: Some(key.namespace.clone()),

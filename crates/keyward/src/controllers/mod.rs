@@ -1,0 +1,58 @@
+//! What sets each kind apart. Adding one means a folder here and a line in [`all`].
+
+pub mod demo;
+
+use std::sync::Arc;
+
+use crate::engine::Kind;
+
+/// Every controller there is. Those marked as not for production run only when they are named.
+pub fn all() -> Vec<Controller> {
+    vec![Controller {
+        name: "demo",
+        by_default: false,
+        kind: Arc::new(demo::Demo::default()),
+    }]
+}
+
+#[derive(Debug, Clone)]
+pub struct Controller {
+    pub name: &'static str,
+    pub by_default: bool,
+    pub kind: Arc<dyn Kind>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("there is no controller named {name}; there are: {known}")]
+pub struct UnknownController {
+    name: String,
+    known: String,
+}
+
+/// The controllers with these names; without names, those that run by default.
+pub fn named(names: &[String]) -> Result<Vec<Arc<dyn Kind>>, UnknownController> {
+    let all = all();
+    if names.is_empty() {
+        return Ok(all
+            .into_iter()
+            .filter(|controller| controller.by_default)
+            .map(|controller| controller.kind)
+            .collect());
+    }
+    names
+        .iter()
+        .map(|name| {
+            all.iter()
+                .find(|controller| controller.name == name)
+                .map(|controller| controller.kind.clone())
+                .ok_or_else(|| UnknownController {
+                    name: name.clone(),
+                    known: all
+                        .iter()
+                        .map(|controller| controller.name)
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                })
+        })
+        .collect()
+}
