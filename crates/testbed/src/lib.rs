@@ -1,1 +1,4 @@
-//! Placeholder.
+//! Real servers and stand-ins, started and stopped by tests and by `keyward demo`.
+
+pub mod canary;
+pub mod issuer;
