@@ -3,7 +3,10 @@
 //! A [`Source`] is one issuer, seen with one login. It does what it is told, once, and reports what it was answered: it
 //! keeps no retry loops (how long to wait is decided by the rules in `lifecycle`), and its errors carry our words only.
 
+pub mod contract;
+pub mod http;
 mod secret;
+pub mod standin;
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
@@ -22,6 +25,18 @@ pub trait Source: Send + Sync + std::fmt::Debug {
 
     /// Which issuer this is, for limits and metrics: the same text for every source that shares its load.
     fn place(&self) -> &str;
+
+    /// A fresh value for an issuer that lets us choose it, under the keys this source uses; empty for all others.
+    /// It is stored before the issuer hears of it. Randomness is an input: the same bytes give the same value.
+    fn draft(&self, _mark: &Mark, _random: &[u8; 32]) -> Values {
+        Values::new()
+    }
+
+    /// What consumers need of a credential whose value was drafted, once the issuer's id for it is known: the same as
+    /// a mint whose reply was not lost would have returned.
+    fn complete(&self, draft: &Values, _id: &IssuedId) -> Values {
+        draft.clone()
+    }
 
     /// Everything at the issuer that bears a mark of this owner, of whatever version.
     /// The listing may be older than the reply, never newer than the request's end.

@@ -4,8 +4,13 @@ use std::fmt;
 use secrecy::{ExposeSecret, SecretBox};
 
 /// One secret value. It cannot be printed, compared by accident, or serialized; its memory is wiped when it goes.
-#[derive(Clone)]
 pub struct SecretValue(SecretBox<Vec<u8>>);
+
+impl Clone for SecretValue {
+    fn clone(&self) -> Self {
+        Self::new(self.expose())
+    }
+}
 
 impl SecretValue {
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
