@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Real servers and stand-ins that tests and `keyward demo` start and stop.
+
+pub mod apiserver;
