@@ -251,6 +251,13 @@ fn mergeable(kind: &Kind, config: &Value, subresource: &str) -> Value {
             )
         });
     }
+    // Empty metadata says nothing; as a leaf it would be something to fight over.
+    if part
+        .get("metadata")
+        .is_some_and(|m| m.as_object().is_some_and(Map::is_empty))
+    {
+        part.remove("metadata");
+    }
     Value::Object(part)
 }
 

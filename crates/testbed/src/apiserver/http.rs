@@ -12,7 +12,7 @@ use std::{
 
 use futures::stream;
 use http::{HeaderMap, Request, Response, header};
-use http_body_util::{BodyExt as _, Full, Limited, StreamBody, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::{Body, Bytes, Frame};
 use serde_json::Value;
 
@@ -144,9 +144,12 @@ where
     let Some(target) = Target::parse(path) else {
         return Ok(about_itself(&shared, path));
     };
-    let Ok(body) = Limited::new(body, BODY_LIMIT).collect().await else {
-        return Ok(refuse(&Failure::too_large(BODY_LIMIT)));
+    let Ok(body) = read_all(body).await else {
+        return Err(Gone);
     };
+    if body.len() > BODY_LIMIT {
+        return Ok(refuse(&Failure::too_large(BODY_LIMIT)));
+    }
     let Some(verb) = target.verb(&head.method, &query) else {
         return Ok(refuse(&Failure::method_not_allowed()));
     };
@@ -171,7 +174,7 @@ where
         format: Format::wanted(text(&head.headers, &header::ACCEPT)),
         user_agent,
         user,
-        body: body.to_bytes().to_vec(),
+        body,
     };
     if let Some(failure) = shared.refusal(&call.user, verb, &call.target) {
         shared.faults.ended(place, failure.code);
@@ -222,6 +225,21 @@ where
         Ok((code, body)) => reply(code, &body),
         Err(failure) => refuse(&failure),
     })
+}
+
+/// Reads a body to its end and keeps what may be looked at. A client that is still sending would see a broken
+/// pipe instead of the refusal.
+async fn read_all<B: Body<Data = Bytes>>(body: B) -> Result<Vec<u8>, B::Error> {
+    let mut body = std::pin::pin!(body);
+    let mut kept = Vec::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame?.into_data()
+            && kept.len() <= BODY_LIMIT
+        {
+            kept.extend_from_slice(&data);
+        }
+    }
+    Ok(kept)
 }
 
 fn decide(shared: &Shared, call: &Call, stale: usize) -> Answer {

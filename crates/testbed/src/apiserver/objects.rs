@@ -199,14 +199,11 @@ fn owner_problems(object: &Value, causes: &mut Vec<Cause>) {
                 causes.push(Cause::invalid(
                     format!("metadata.ownerReferences[{index}].{field}"),
                     "\"\"",
-                    &format!(
-                        "{} must not be empty",
-                        if field == "apiVersion" {
-                            "version"
-                        } else {
-                            field
-                        }
-                    ),
+                    if field == "apiVersion" {
+                        "version must not be empty"
+                    } else {
+                        "must not be empty"
+                    },
                 ));
             }
         }
