@@ -1,0 +1,486 @@
+//! The server without its wire: kinds, store, clock and identity, and the write rules that all kinds share.
+//!
+//! Synchronous and deterministic: the same calls with the same clock and seed give the same objects.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{
+    builtin,
+    kinds::{Kind, Kinds},
+    objects,
+    status::{Cause, Failure},
+    store::{Key, Store},
+};
+
+/// Where the server takes the time from.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Uids and name suffixes, from a seed.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity(u64);
+
+impl Identity {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// `SplitMix64`: enough to be unique, small enough to read.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn uid(&mut self) -> String {
+        let (a, b) = (self.next(), self.next());
+        format!(
+            "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+            a >> 32,
+            (a >> 16) & 0xffff,
+            a & 0xfff,
+            0x8000 | (b >> 48) & 0x3fff,
+            b & 0xffff_ffff_ffff
+        )
+    }
+
+    /// Five letters that cannot form words, as the real server appends them.
+    fn suffix(&mut self) -> String {
+        const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        let mut bits = self.next();
+        (0..5)
+            .map(|_| {
+                let letter = LETTERS[usize::try_from(bits % 27).unwrap_or(0)];
+                bits /= 27;
+                char::from(letter)
+            })
+            .collect()
+    }
+}
+
+/// What a write request asks for beside its object.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WriteOptions {
+    pub(crate) dry_run: bool,
+    pub(crate) field_manager: String,
+    pub(crate) force: bool,
+}
+
+/// How the object of an update came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A whole object from a client: it must say which version it replaces.
+    Put,
+    /// The current object with a patch on it: a resourceVersion in it comes from the patch.
+    Patch,
+    /// The current object with an applied configuration on it, and its owners recorded.
+    Apply,
+}
+
+pub(crate) struct Core {
+    pub(crate) store: Store,
+    pub(crate) kinds: Kinds,
+    pub(crate) clock: Clock,
+    pub(crate) identity: Identity,
+    /// Whether deletions may have left work for the collector.
+    pub(crate) unsettled: bool,
+    pub(crate) collects_garbage: bool,
+}
+
+impl Core {
+    pub(crate) fn now(&self) -> String {
+        objects::rfc3339((self.clock)())
+    }
+
+    /// Creates an object.
+    pub(crate) fn create(
+        &mut self,
+        kind: &Kind,
+        namespace: &str,
+        object: Value,
+        options: &WriteOptions,
+    ) -> Result<Arc<Value>, Failure> {
+        let mut object = self.incoming(kind, namespace, object)?;
+        let generated = self.name_newborn(&mut object);
+        let name = objects::text(&object, "name").to_owned();
+        self.check_namespace(kind, namespace, &name)?;
+        if !objects::text(&object, "resourceVersion").is_empty() {
+            return Err(Failure::bad_request(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
+        let metadata = &mut object["metadata"];
+        metadata["uid"] = json!(self.identity.uid());
+        metadata["creationTimestamp"] = json!(objects::rfc3339((self.clock)()));
+        if let Some(fields) = metadata.as_object_mut() {
+            for field in [
+                "deletionTimestamp",
+                "deletionGracePeriodSeconds",
+                "generation",
+            ] {
+                fields.remove(field);
+            }
+        }
+        if kind.has_generation {
+            object["metadata"]["generation"] = json!(1);
+        }
+        if kind.has_status {
+            remove_status(&mut object);
+        }
+        builtin::first_status(kind, &mut object);
+        self.shape(kind, &mut object)?;
+        Self::refuse_problems(kind, &object, None)?;
+        let key = key_of(kind, namespace, &name);
+        if self.store.get(&key).is_some() {
+            if generated {
+                // As unlikely as on a real server, but then it is a conflict, not a new try.
+                return Err(Failure::already_exists(kind.about(&name)));
+            }
+            return Err(Failure::already_exists(kind.about(&name)));
+        }
+        if options.dry_run {
+            return Ok(Arc::new(object));
+        }
+        self.commit(kind, &key, object)
+    }
+
+    /// Replaces an object, or only its status.
+    pub(crate) fn update(
+        &mut self,
+        kind: &Kind,
+        key: &Key,
+        subresource: &str,
+        object: Value,
+        origin: Origin,
+        options: &WriteOptions,
+    ) -> Result<Arc<Value>, Failure> {
+        let about = kind.about(&key.name);
+        let mut new = self.incoming(kind, &key.namespace, object)?;
+        let named = objects::text(&new, "name");
+        if named.is_empty() && origin == Origin::Put {
+            return Err(Failure::bad_request("name must be provided"));
+        }
+        if named != key.name {
+            return Err(Failure::bad_request(format!(
+                "the name of the object ({named}) does not match the name on the URL ({})",
+                key.name
+            )));
+        }
+        let Some(old) = self.store.get(key).cloned() else {
+            if kind.plural == "leases" && subresource.is_empty() {
+                return self.create(kind, &key.namespace, new, options);
+            }
+            return Err(Failure::not_found(about));
+        };
+        let expected = objects::text(&new, "resourceVersion");
+        if expected.is_empty() && origin == Origin::Put && !kind.unconditional_update {
+            return Err(Failure::invalid(
+                &kind.kind,
+                about,
+                &[Cause::invalid(
+                    "metadata.resourceVersion",
+                    "0",
+                    "must be specified for an update",
+                )],
+            ));
+        }
+        if !expected.is_empty() && expected != objects::text(&old, "resourceVersion") {
+            return Err(Failure::modified(about));
+        }
+        let (uid, stored_uid) = (objects::text(&new, "uid"), objects::text(&old, "uid"));
+        if !uid.is_empty() && uid != stored_uid {
+            return Err(Failure::conflict(
+                about,
+                &format!(
+                    "Precondition failed: UID in precondition: {uid}, UID in object meta: {stored_uid}"
+                ),
+            ));
+        }
+        if subresource == "status" {
+            let mut with_status = Value::clone(&old);
+            match new.as_object_mut().and_then(|n| n.remove("status")) {
+                Some(status) => with_status["status"] = status,
+                None => remove_status(&mut with_status),
+            }
+            if origin == Origin::Apply {
+                with_status["metadata"]["managedFields"] = new["metadata"]["managedFields"].clone();
+            }
+            new = with_status;
+        } else if kind.has_status {
+            remove_status(&mut new);
+            if let Some(status) = old.get("status") {
+                new["status"] = status.clone();
+            }
+        }
+        keep_what_the_server_owns(&old, &mut new);
+        self.shape(kind, &mut new)?;
+        if origin != Origin::Apply {
+            let now = self.now();
+            super::apply::note_overwritten(
+                kind,
+                &old,
+                &mut new,
+                subresource,
+                &options.field_manager,
+                &now,
+            );
+        }
+        if kind.has_generation && content_changed(kind, &old, &new) {
+            let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
+            new["metadata"]["generation"] = json!(generation + 1);
+        }
+        Self::refuse_problems(kind, &new, Some(&old))?;
+        let released = objects::is_deleting(&old) && nothing_holds(kind, &new);
+        if options.dry_run {
+            return Ok(Arc::new(new));
+        }
+        if released {
+            self.remove(kind, key);
+            self.settle();
+            return Ok(Arc::new(new));
+        }
+        if *old == new {
+            return Ok(old);
+        }
+        self.commit(kind, key, new)
+    }
+
+    /// Stores, lets the definition of a custom kind take effect, and lets the collector work.
+    fn commit(&mut self, kind: &Kind, key: &Key, mut object: Value) -> Result<Arc<Value>, Failure> {
+        if kind.is_crd() {
+            self.serve_definition(&mut object)?;
+        }
+        if !object["metadata"]["ownerReferences"].is_null() || objects::is_deleting(&object) {
+            self.unsettled = true;
+        }
+        let stored = self.store.put(key, object);
+        self.settle();
+        Ok(stored)
+    }
+
+    pub(crate) fn remove(&mut self, kind: &Kind, key: &Key) -> Option<Arc<Value>> {
+        let last = self.store.remove(key)?;
+        self.unsettled = true;
+        if kind.is_crd() {
+            self.withdraw_definition(&last);
+        }
+        Some(last)
+    }
+
+    fn serve_definition(&mut self, crd: &mut Value) -> Result<(), Failure> {
+        super::crds::establish(crd, (self.clock)());
+        let kinds = super::crds::kinds(crd)?;
+        let (group, plural) = definition_names(crd);
+        self.kinds.serve_custom(&group, &plural, kinds);
+        Ok(())
+    }
+
+    fn withdraw_definition(&mut self, crd: &Value) {
+        let (group, plural) = definition_names(crd);
+        self.kinds.serve_custom(&group, &plural, Vec::new());
+    }
+
+    /// Checks the envelope of a body and brings it into stored form.
+    fn incoming(&self, kind: &Kind, namespace: &str, mut object: Value) -> Result<Value, Failure> {
+        objects::tidy(&mut object)?;
+        for (field, expected) in [
+            ("kind", kind.kind.clone()),
+            ("apiVersion", kind.api_version()),
+        ] {
+            let given = object[field].as_str().unwrap_or_default();
+            if given.is_empty() && kind.custom.is_none() {
+                object[field] = json!(expected);
+            } else if given != expected {
+                return Err(Failure::bad_request(format!(
+                    "the {field} in the data ({given}) does not match the expected {field} ({expected})"
+                )));
+            }
+        }
+        if kind.namespaced {
+            let given = objects::text(&object, "namespace");
+            if !given.is_empty() && given != namespace {
+                return Err(Failure::bad_request(
+                    "the namespace of the provided object does not match the namespace sent on the request",
+                ));
+            }
+            object["metadata"]["namespace"] = json!(namespace);
+        } else if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("namespace");
+        }
+        if kind.is_new_style_event() {
+            builtin::event_to_core(&mut object);
+        }
+        if kind.custom.is_none() {
+            objects::drop_nulls(&mut object);
+        }
+        Ok(object)
+    }
+
+    fn shape(&self, kind: &Kind, object: &mut Value) -> Result<(), Failure> {
+        match &kind.custom {
+            Some(custom) => custom.shape(object),
+            None => builtin::shape(kind, object)?,
+        }
+        if kind.is_crd() {
+            super::crds::fill_in(object);
+        }
+        Ok(())
+    }
+
+    fn refuse_problems(kind: &Kind, new: &Value, old: Option<&Value>) -> Result<(), Failure> {
+        let mut causes = objects::problems(new);
+        causes.extend(old.and_then(|old| objects::finalizer_problems(old, new)));
+        match &kind.custom {
+            Some(custom) => causes.extend(custom.problems(new, old)),
+            None => causes.extend(builtin::problems(kind, new, old)),
+        }
+        if kind.is_crd() {
+            causes.extend(super::crds::problems(new));
+        }
+        if causes.is_empty() {
+            return Ok(());
+        }
+        let name = objects::text(new, "name");
+        Err(Failure::invalid(&kind.kind, kind.about(name), &causes))
+    }
+
+    fn name_newborn(&mut self, object: &mut Value) -> bool {
+        let prefix = objects::text(object, "generateName").to_owned();
+        if !objects::text(object, "name").is_empty() || prefix.is_empty() {
+            return false;
+        }
+        let base: String = prefix.chars().take(58).collect();
+        object["metadata"]["name"] = json!(format!("{base}{}", self.identity.suffix()));
+        true
+    }
+
+    fn check_namespace(&self, kind: &Kind, namespace: &str, name: &str) -> Result<(), Failure> {
+        if !kind.namespaced {
+            return Ok(());
+        }
+        let key = namespace_key(namespace);
+        let Some(found) = self.store.get(&key) else {
+            let about = super::status::About {
+                group: "",
+                resource: "namespaces",
+                name: namespace,
+            };
+            return Err(Failure::not_found(about));
+        };
+        if objects::is_deleting(found) {
+            let mut failure = Failure::forbidden(
+                kind.about(name),
+                &format!(
+                    "unable to create new content in namespace {namespace} because it is being terminated"
+                ),
+            );
+            failure.details["causes"] = json!([{
+                "reason": "NamespaceTerminating",
+                "message": format!("namespace {namespace} is being terminated"),
+                "field": "metadata.namespace",
+            }]);
+            return Err(failure);
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn key_of(kind: &Kind, namespace: &str, name: &str) -> Key {
+    Key {
+        resource: kind.storage(),
+        namespace: if kind.namespaced {
+            namespace.to_owned()
+        } else {
+            String::new()
+        },
+        name: name.to_owned(),
+    }
+}
+
+pub(crate) fn namespace_key(name: &str) -> Key {
+    Key {
+        resource: "namespaces".to_owned(),
+        namespace: String::new(),
+        name: name.to_owned(),
+    }
+}
+
+/// The form in which a stored object leaves in the requested version.
+pub(crate) fn outgoing(kind: &Kind, object: &Arc<Value>) -> Arc<Value> {
+    if kind.is_new_style_event() {
+        let mut event = Value::clone(object);
+        builtin::event_from_core(&mut event);
+        return Arc::new(event);
+    }
+    let version = kind.api_version();
+    if object["apiVersion"] == version.as_str() {
+        return object.clone();
+    }
+    let mut converted = Value::clone(object);
+    converted["apiVersion"] = json!(version);
+    if let Some(custom) = &kind.custom {
+        custom.shape(&mut converted);
+    }
+    Arc::new(converted)
+}
+
+/// Whether a deleted object can go now.
+pub(crate) fn nothing_holds(kind: &Kind, object: &Value) -> bool {
+    let held_by_contents = kind.is_core("namespaces")
+        && object["spec"]["finalizers"]
+            .as_array()
+            .is_some_and(|f| !f.is_empty());
+    objects::finalizers(object).is_empty() && !held_by_contents
+}
+
+fn definition_names(crd: &Value) -> (String, String) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    (
+        text(&crd["spec"]["group"]),
+        text(&crd["spec"]["names"]["plural"]),
+    )
+}
+
+fn remove_status(object: &mut Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+}
+
+fn keep_what_the_server_owns(old: &Value, new: &mut Value) {
+    let Some(metadata) = new["metadata"].as_object_mut() else {
+        return;
+    };
+    for field in [
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generateName",
+    ] {
+        match old["metadata"].get(field) {
+            Some(value) => metadata.insert(field.to_owned(), value.clone()),
+            None => metadata.remove(field),
+        };
+    }
+}
+
+/// Whether anything changed that counts as the desired state.
+fn content_changed(kind: &Kind, old: &Value, new: &Value) -> bool {
+    let content = |object: &Value| {
+        let mut fields = object.as_object().cloned().unwrap_or_default();
+        fields.remove("metadata");
+        fields.remove("apiVersion");
+        if kind.has_status {
+            fields.remove("status");
+        }
+        fields
+    };
+    content(old) != content(new)
+}
