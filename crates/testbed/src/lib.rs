@@ -1,5 +1,4 @@
 //! Real servers and stand-ins, started and stopped by tests and by `keyward demo`.
-//! Real servers and stand-ins that tests and `keyward demo` start and stop.
 
 pub mod apiserver;
 pub mod canary;
