@@ -26,6 +26,9 @@ pub struct Ledger {
     /// The value of the rotate annotation that was acted on last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handled: Option<String>,
+    /// The rollback annotation that was acted on last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rolled_back: Option<Version>,
     /// A person asked for an emergency revoke: this version and all before it go, whoever holds them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condemned: Option<Version>,

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Because, Decision, Facts, Holder, LedgerState, Next, Severity, Version};
+use crate::{Because, Decision, Facts, Holder, LedgerState, Next, Severity, Verdict, Version};
 
 /// Something that is not yet so, and what it hangs on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +60,11 @@ impl View {
                     .is()
                     .is_some_and(|listing| listing.iter().all(|issued| issued.id != current.id))
         });
+        let refused = current.is_some_and(|current| {
+            facts.works.as_ref().is_some_and(|answer| {
+                answer.about == current.version && answer.is == Ok(Verdict::Refused)
+            })
+        });
         let expired = current
             .and_then(|current| current.expires)
             .is_some_and(|expires| expires <= facts.now);
@@ -75,7 +80,7 @@ impl View {
             .is_some_and(|resource| resource.deleting);
         let stalled = foremost.because.severity() == Severity::NeedsAPerson;
         Self {
-            ready: whole && !dead && !expired && !deleting,
+            ready: whole && !dead && !refused && !expired && !deleting,
             reconciling: !stalled
                 && (live > 1 || current.is_none() || !matches!(decision.next, Next::Rest { .. })),
             stalled,

@@ -30,6 +30,16 @@ pub enum Sighting {
     Other,
 }
 
+impl Sighting {
+    /// Whether a later look can tell that it has seen this.
+    fn has_version(&self) -> bool {
+        match self {
+            Self::Resource { .. } | Self::Secret { .. } => true,
+            Self::ResourceGone | Self::SecretGone { .. } | Self::Other => false,
+        }
+    }
+}
+
 /// What the last pass saw or wrote.
 #[derive(Debug, Default)]
 pub struct Horizon {
@@ -71,7 +81,8 @@ struct State {
     running: bool,
     timer: Option<Timestamp>,
     horizon: Horizon,
-    /// Seen while the pass was under way; judged when it ends.
+    /// What woke the pass, and what was seen while it was under way. Judged when it ends: a pass that read something
+    /// older than what woke it must look again.
     pending: Vec<Sighting>,
     memory: Memory,
 }
@@ -117,7 +128,13 @@ impl Queue {
         let state = inner.states.entry(key.clone()).or_default();
         if state.running {
             state.pending.push(sighting);
-        } else if !state.queued && !state.horizon.covers(&sighting) {
+        } else if !state.horizon.covers(&sighting) {
+            if sighting.has_version() {
+                state.pending.push(sighting);
+            }
+            if state.queued {
+                return;
+            }
             state.queued = true;
             inner.ready.push_back(key.clone());
             self.ready.notify_one();
@@ -295,6 +312,17 @@ mod tests {
         queue.sighted(&key("a"), seen("1"));
         queue.sighted(&key("a"), seen("2"));
         assert!(queue.take().is_some());
+        assert!(queue.take().is_none());
+    }
+
+    #[test]
+    fn a_pass_that_read_something_older_than_what_woke_it_looks_again() {
+        let queue = Queue::default();
+        queue.sighted(&key("a"), seen("9"));
+        let (taken, memory) = queue.take().unwrap();
+        queue.finish(&taken, memory, horizon("8"), &Then::Wait { until: None });
+        let (taken, memory) = queue.take().expect("another look");
+        queue.finish(&taken, memory, horizon("9"), &Then::Wait { until: None });
         assert!(queue.take().is_none());
     }
 

@@ -41,6 +41,10 @@ pub(super) fn publish_what_is_stored(s: &Scene, _: &mut Waits) -> Option<Choice>
 /// A person asks for the previous version back. Only while it is whole: after the fence there is no way back.
 pub(super) fn go_back(s: &Scene, _: &mut Waits) -> Option<Choice> {
     let wanted = s.resource.rollback?;
+    // Once per wish: a version that was published after it is not taken back again by the same annotation.
+    if s.ledger.rolled_back == Some(wanted) {
+        return None;
+    }
     if s.resource.deleting || s.in_place() || s.ledger.intent.is_some() || s.condemned(wanted) {
         return None;
     }
@@ -63,6 +67,7 @@ pub(super) fn go_back(s: &Scene, _: &mut Waits) -> Option<Choice> {
     (back.superseded, back.deadline, back.held) = (None, None, false);
     s.supersede_current(&mut ledger);
     ledger.current = Some(back);
+    ledger.rolled_back = Some(wanted);
     Some(Choice::record(
         Change::Rollback,
         ledger,
@@ -353,15 +358,15 @@ fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Because> {
     if unlisted || (refused && s.facts.issuer.minting != Minting::Provided) {
         return Some(Because::RevokedElsewhere);
     }
-    if current.print != wanted.print {
-        return Some(Because::SpecChanged);
-    }
     if s.resource.rotate.is_some() && s.resource.rotate != s.ledger.handled {
         return Some(Because::RotateRequested);
     }
     if s.resource.rollback == Some(current.version) {
         waits.shown(Because::RolledBack);
         return None;
+    }
+    if current.print != wanted.print {
+        return Some(Because::SpecChanged);
     }
     match wanted.due {
         Some(due) if due <= s.now() => Some(Because::RotationDue),

@@ -222,6 +222,9 @@ pub(super) fn tidy_old_notes(s: &Scene, _: &mut Waits) -> Option<Choice> {
     if ledger.retiring.is_empty() && listed {
         ledger.setbacks.retire = None;
     }
+    if s.resource.rollback.is_none() {
+        ledger.rolled_back = None;
+    }
     let all_gone = |condemned: Version| {
         s.ledger
             .retiring
