@@ -308,6 +308,9 @@ pub(super) fn begin_a_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
             return refused(s.facts);
         }
     };
+    if let Some(choice) = doubt_the_current(s) {
+        return Some(choice);
+    }
     let cause = cause(s, wanted, waits)?;
     if s.must_wait(Purpose::Mint, waits) {
         return None;
@@ -333,6 +336,20 @@ pub(super) fn begin_a_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     Some(Choice::record(Change::Intent, ledger, cause))
 }
 
+/// The list lacks the current version. It may simply be older than that version, so its own value is tried before
+/// anybody is made to rotate.
+fn doubt_the_current(s: &Scene) -> Option<Choice> {
+    let current = s.ledger.current.as_ref()?;
+    let listing = s.facts.issued.is().filter(|_| s.facts.issuer.lists)?;
+    let listed = listing.iter().any(|issued| issued.id == current.id);
+    let there = s
+        .stored(current.version)
+        .is_some_and(|stored| stored.intact);
+    let tried = answer(s.facts.works.as_ref(), current.version).is_some();
+    let doubtful = !listed && there && !tried && !s.resource.deleting;
+    doubtful.then(|| Choice::ask(Question::Works(current.version), Because::Checking))
+}
+
 /// Why the current version must be replaced, gravest first.
 fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Because> {
     let Some(current) = &s.ledger.current else {
@@ -344,13 +361,8 @@ fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Because> {
     if !stored.intact {
         return Some(Because::SecretDamaged);
     }
-    let unlisted = s.facts.issuer.lists
-        && s.facts
-            .issued
-            .is()
-            .is_some_and(|listing| listing.iter().all(|issued| issued.id != current.id));
     let refused = answer(s.facts.works.as_ref(), current.version) == Some(Ok(&Verdict::Refused));
-    if unlisted || (refused && s.facts.issuer.minting != Minting::Provided) {
+    if refused && s.facts.issuer.minting != Minting::Provided {
         return Some(Because::RevokedElsewhere);
     }
     if current.print != wanted.print {
