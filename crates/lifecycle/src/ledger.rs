@@ -103,9 +103,8 @@ impl LedgerState {
 impl Ledger {
     /// The text for the annotation.
     pub fn write(&self) -> String {
-        let rest = match serde_json::to_value(self) {
-            Ok(serde_json::Value::Object(rest)) => rest,
-            Ok(_) | Err(_) => unreachable!("a ledger is a struct of plain data"),
+        let Ok(serde_json::Value::Object(rest)) = serde_json::to_value(self) else {
+            unreachable!("a ledger is a struct of plain data")
         };
         serde_json::to_string(&Envelope { v: FORMAT, rest })
             .expect("a map of plain data serializes")

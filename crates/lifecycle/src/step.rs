@@ -154,14 +154,14 @@ impl Step {
             Self::Draft(version)
             | Self::Claim(version)
             | Self::Mint(version)
-            | Self::Store(version) => Some(*version),
-            Self::Fence { version, .. }
+            | Self::Store(version)
+            | Self::Fence { version, .. }
             | Self::Revoke { version, .. }
-            | Self::Sweep { version, .. } => Some(*version),
-            Self::Release { version, .. }
+            | Self::Sweep { version, .. }
+            | Self::Release { version, .. }
             | Self::Discard { version, .. }
-            | Self::LetGo { version, .. } => Some(*version),
-            Self::Warn { version, .. } => Some(*version),
+            | Self::LetGo { version, .. }
+            | Self::Warn { version, .. } => Some(*version),
             Self::Record { ledger, .. } => ledger
                 .intent
                 .as_ref()

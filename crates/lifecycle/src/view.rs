@@ -53,18 +53,22 @@ impl View {
                     && !stored.leaving
             })
         });
-        let dead = current.is_some_and(|current| {
+        let tried = current.and_then(|current| {
+            let answer = facts.works.as_ref()?;
+            (answer.about == current.version).then_some(answer.is.as_ref().ok()?)
+        });
+        let unlisted = current.is_some_and(|current| {
             facts.issuer.lists
                 && facts
                     .issued
                     .is()
                     .is_some_and(|listing| listing.iter().all(|issued| issued.id != current.id))
         });
-        let refused = current.is_some_and(|current| {
-            facts.works.as_ref().is_some_and(|answer| {
-                answer.about == current.version && answer.is == Ok(Verdict::Refused)
-            })
-        });
+        let dead = match tried {
+            Some(Verdict::Works) => false,
+            Some(Verdict::Refused) => true,
+            None => unlisted,
+        };
         let expired = current
             .and_then(|current| current.expires)
             .is_some_and(|expires| expires <= facts.now);
@@ -80,7 +84,7 @@ impl View {
             .is_some_and(|resource| resource.deleting);
         let stalled = foremost.because.severity() == Severity::NeedsAPerson;
         Self {
-            ready: whole && !dead && !refused && !expired && !deleting,
+            ready: whole && !dead && !expired && !deleting,
             reconciling: !stalled
                 && (live > 1 || current.is_none() || !matches!(decision.next, Next::Rest { .. })),
             stalled,

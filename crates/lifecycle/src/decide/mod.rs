@@ -52,7 +52,7 @@ const POLICY: &[Check] = &[
 pub fn decide(facts: &Facts) -> Decision {
     let mut waits = Waits::default();
     let choice = match &facts.resource {
-        None => leave::bury(facts, &mut waits),
+        None => Some(leave::bury(facts, &mut waits)),
         Some(resource) => with_resource(facts, resource, &mut waits),
     };
     waits.settle(choice)
@@ -103,7 +103,7 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
         }
     }
     let nothing_issued = facts.issued.is().is_none_or(Vec::is_empty);
-    let nothing_stored = facts.secrets.iter().all(|stored| scene::is_blank(stored));
+    let nothing_stored = facts.secrets.iter().all(scene::is_blank);
     if nothing_issued && nothing_stored {
         let fresh = Ledger::default();
         return by_policy(
