@@ -1,0 +1,316 @@
+//! `keyward run`: the operator.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::cluster::{Cluster, ClusterArgs};
+use super::exit::{Exit, Failure};
+use super::logs::{self, LogFormat};
+use super::output::say;
+use crate::controllers;
+use crate::engine::lease::LeaseOptions;
+use crate::engine::trouble::Fault;
+use crate::engine::watch::Scope;
+use crate::engine::work::Clock;
+use crate::engine::{Engine, Kind, Options};
+
+/// How long passes under way may take to come to their end; less than the 30 seconds a pod is given by default.
+const FAREWELL: Duration = Duration::from_secs(25);
+
+/// Run the operator
+///
+/// Watches the resources of the chosen controllers and keeps their credentials: mints, hands over, waits until nobody
+/// uses the old one, revokes. It may be stopped and killed at any time.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  keyward run --controllers demo\n  keyward run --controllers demo --namespaces team-a,team-b --log-format json\n  KEYWARD_CONTROLLERS=demo KEYWARD_LISTEN=off keyward run"
+)]
+pub(crate) struct RunArgs {
+    /// Controllers to run, by name [default: all that are meant for production]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        env = "KEYWARD_CONTROLLERS"
+    )]
+    controllers: Vec<String>,
+    /// Namespaces to look at [default: all]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        env = "KEYWARD_NAMESPACES"
+    )]
+    namespaces: Vec<String>,
+    /// Address for /livez, /readyz and /metrics, or `off`
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = listen, env = "KEYWARD_LISTEN")]
+    listen: Listen,
+    /// Form of the logs
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        default_value_t,
+        env = "KEYWARD_LOG_FORMAT"
+    )]
+    log_format: LogFormat,
+    /// error, warn, info, debug, trace; or directives such as `keyward=debug,kube=info`
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = "info",
+        env = "KEYWARD_LOG_LEVEL"
+    )]
+    log_level: String,
+    /// Resources worked on at once
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024), env = "KEYWARD_CONCURRENCY")]
+    concurrency: u16,
+    /// Requests under way at once per issuer
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024), env = "KEYWARD_PER_ISSUER")]
+    per_issuer: u16,
+    /// Longest time a single request may take
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::duration, env = "KEYWARD_REQUEST_TIMEOUT")]
+    request_timeout: Duration,
+    /// How long to try to reach the API server at the start before giving up
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = super::duration, env = "KEYWARD_START_TIMEOUT")]
+    start_timeout: Duration,
+    /// Take turns with other replicas by a Lease [default: on in a cluster, off elsewhere]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "on|off",
+        env = "KEYWARD_LEASE",
+        help_heading = "Lease",
+        hide_possible_values = true
+    )]
+    lease: Option<Switch>,
+    /// Namespace of the Lease [default: the pod's, or that of the context]
+    #[arg(
+        long,
+        value_name = "NAMESPACE",
+        env = "KEYWARD_LEASE_NAMESPACE",
+        help_heading = "Lease"
+    )]
+    lease_namespace: Option<String>,
+    /// Name of the Lease
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "keyward",
+        env = "KEYWARD_LEASE_NAME",
+        help_heading = "Lease"
+    )]
+    lease_name: String,
+    /// How long a claim lasts without renewal
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = super::duration, env = "KEYWARD_LEASE_DURATION", help_heading = "Lease")]
+    lease_duration: Duration,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Listen {
+    Off,
+    At(SocketAddr),
+}
+
+fn listen(text: &str) -> Result<Listen, String> {
+    if text == "off" {
+        return Ok(Listen::Off);
+    }
+    text.parse()
+        .map(Listen::At)
+        .map_err(|_| "use an address with a port, such as 0.0.0.0:8080, or off".to_owned())
+}
+
+pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
+    let kinds = chosen(&args.controllers)?;
+    logs::install(args.log_format, &args.log_level)?;
+    let cluster = args.cluster.find().await?;
+    let options = options(&args, &cluster)?;
+    let stop = CancellationToken::new();
+    stop_on_signal(stop.clone())?;
+    let names: Vec<&str> = kinds.iter().map(|kind| kind.controller()).collect();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        controllers = names.join(","),
+        lease = options.lease.is_some(),
+        "starting"
+    );
+    let Some(engine) = reach(&cluster, &kinds, &options, args.start_timeout, &stop).await? else {
+        return Ok(());
+    };
+    let _serving = match args.listen {
+        Listen::Off => None,
+        Listen::At(address) => Some(serve(&engine, address).await?),
+    };
+    let work = tokio::spawn({
+        let stop = stop.clone();
+        async move { engine.run(stop).await }
+    });
+    let farewell = async {
+        stop.cancelled().await;
+        tokio::time::sleep(FAREWELL).await;
+    };
+    tokio::select! {
+        ended = work => match ended {
+            Ok(()) if stop.is_cancelled() => tracing::info!("stopped"),
+            // Nothing is lost: whoever starts us again starts a process that looks at the world anew.
+            Ok(()) | Err(_) => return Err(Failure::new(Exit::Failed, "the operator ended by itself; start it again")),
+        },
+        () = farewell => tracing::warn!("stopped with passes still under way; they are taken up at the next start"),
+    }
+    Ok(())
+}
+
+fn chosen(names: &[String]) -> Result<Vec<Arc<dyn Kind>>, Failure> {
+    let kinds = controllers::named(names)
+        .map_err(|unknown| Failure::new(Exit::Usage, unknown.to_string()))?;
+    if kinds.is_empty() {
+        let known: Vec<&str> = controllers::all().iter().map(|known| known.name).collect();
+        return Err(
+            Failure::new(Exit::Usage, "no controller is switched on").hint(format!(
+                "name one with --controllers; there are: {}",
+                known.join(", ")
+            )),
+        );
+    }
+    Ok(kinds)
+}
+
+fn options(args: &RunArgs, cluster: &Cluster) -> Result<Options, Failure> {
+    let with_lease = match args.lease {
+        Some(Switch::On) => true,
+        Some(Switch::Off) => false,
+        None => cluster.in_cluster,
+    };
+    if with_lease && args.lease_duration < Duration::from_secs(3) {
+        return Err(Failure::new(
+            Exit::Usage,
+            "--lease-duration must be 3 seconds or more: it is renewed three times in its life",
+        ));
+    }
+    let lease = with_lease.then(|| LeaseOptions {
+        namespace: args
+            .lease_namespace
+            .clone()
+            .unwrap_or_else(|| cluster.default_namespace().to_owned()),
+        name: args.lease_name.clone(),
+        identity: identity(),
+        duration: args.lease_duration,
+    });
+    Ok(Options {
+        scope: if args.namespaces.is_empty() {
+            Scope::All
+        } else {
+            Scope::Only(args.namespaces.clone())
+        },
+        concurrency: args.concurrency.into(),
+        per_issuer: args.per_issuer.into(),
+        effect_timeout: args.request_timeout,
+        lease,
+    })
+}
+
+/// The pod's name where there is one, and something of this process's own: a restarted container is somebody new.
+fn identity() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "keyward".to_owned());
+    format!("{host}_{:08x}", rand::random::<u32>())
+}
+
+/// Tries until the API server answers, a signal comes, or the time is up.
+async fn reach(
+    cluster: &Cluster,
+    kinds: &[Arc<dyn Kind>],
+    options: &Options,
+    limit: Duration,
+    stop: &CancellationToken,
+) -> Result<Option<Engine>, Failure> {
+    let client = cluster.client()?;
+    let begun = Instant::now();
+    let mut pause = Duration::from_millis(500);
+    loop {
+        let engine = Engine::new(
+            client.clone(),
+            kinds.to_vec(),
+            options.clone(),
+            Clock::default(),
+        );
+        let fault = tokio::select! {
+            engine = engine => match engine {
+                Ok(engine) => return Ok(Some(engine)),
+                Err(fault) => fault,
+            },
+            () = stop.cancelled() => return Ok(None),
+        };
+        let server = &cluster.config.cluster_url;
+        if begun.elapsed() + pause > limit {
+            return Err(gave_up(&fault, &server.to_string(), limit));
+        }
+        tracing::warn!(%server, %fault, again_in = ?pause, "the API server cannot be used yet; trying again");
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stop.cancelled() => return Ok(None),
+        }
+        pause = (pause * 2).min(Duration::from_secs(10));
+    }
+}
+
+fn gave_up(fault: &Fault, server: &str, limit: Duration) -> Failure {
+    let mut failure = Failure::of_fault(fault);
+    if failure.exit == Exit::Failed {
+        failure.exit = Exit::Unreachable;
+    }
+    failure.text = format!(
+        "gave up after {}s: {} ({server})",
+        limit.as_secs(),
+        failure.text
+    );
+    failure
+}
+
+async fn serve(engine: &Engine, address: SocketAddr) -> Result<SocketAddr, Failure> {
+    let (address, _) = crate::serve::serve(engine.world().clone(), address)
+        .await
+        .map_err(|error| {
+            Failure::new(Exit::Failed, format!("listening on {address}: {error}"))
+                .hint("choose another address with --listen, or switch it off with --listen off")
+        })?;
+    tracing::info!(%address, "serving /livez, /readyz and /metrics");
+    Ok(address)
+}
+
+/// The first signal asks for an orderly end, the second ends at once: either is safe.
+fn stop_on_signal(stop: CancellationToken) -> Result<(), Failure> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        for first in [true, false] {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if !first {
+                break;
+            }
+            tracing::info!(
+                "stopping: passes under way come to their end; a second signal ends at once"
+            );
+            stop.cancel();
+        }
+        let _ = say(format_args!(""));
+        std::process::exit(i32::from(Exit::Interrupted.code()));
+    });
+    Ok(())
+}
