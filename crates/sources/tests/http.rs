@@ -91,6 +91,21 @@ async fn a_request_says_who_asks_and_escapes_what_it_names() {
     assert!(!format!("{reply:?}").contains("{}"));
 }
 
+/// A proxy would see every login. The variables can only be set for another process, so this test runs another again.
+#[test]
+fn a_proxy_in_the_environment_is_ignored() {
+    let again = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "a_request_says_who_asks_and_escapes_what_it_names",
+        ])
+        .envs(["http_proxy", "HTTP_PROXY", "ALL_PROXY"].map(|name| (name, "http://127.0.0.1:1")))
+        .output()
+        .unwrap();
+    assert!(again.status.success());
+    assert!(String::from_utf8_lossy(&again.stdout).contains("1 passed"));
+}
+
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
     let server = says(

@@ -280,10 +280,10 @@ async fn every_fault_does_what_it_says() {
         let answer = mint(&source, mark(1)).await;
         assert_eq!(answer.err().map(|error| error.kind), trouble, "{fault:?}");
         assert_eq!(issuer.live(REALM).len(), live, "{fault:?}");
-        let crashes = matches!(fault, Fault::CrashBefore | Fault::CrashAfter);
+        let meant_to = matches!(fault, Fault::CrashBefore | Fault::CrashAfter);
         assert_eq!(
             crashed.load(Ordering::SeqCst),
-            if crashes { 2 } else { 0 },
+            if meant_to { 2 } else { 0 },
             "{fault:?}"
         );
         let parked = usize::from(fault == Fault::Park);

@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use lifecycle::{
-    Because, Change, Decision, Deletion, IssuedId, Known, Ledger, Minting, Refusal, SecretName,
-    SecretUid, Step, Trouble, TroubleKind, Version,
+    Because, Change, Decision, Deletion, Issued, IssuedId, Known, Ledger, Minting, Refusal,
+    SecretName, SecretUid, Step, Trouble, TroubleKind, Version,
 };
 use serde_json::json;
 use sources::Order;
@@ -259,6 +259,13 @@ async fn mint(world: &World, sight: &mut Sight, version: Version) -> Result<(), 
     sight.mine = None;
     match world.at_issuer(&source, "mint", source.mint(&order)).await {
         Ok(minted) => {
+            // What was listed before must not make the new one look revoked.
+            if let Known::Is(listing) = &mut sight.issued {
+                listing.push(Issued {
+                    id: minted.id.clone(),
+                    version,
+                });
+            }
             sight.in_hand = Some(Fresh {
                 version,
                 id: minted.id,

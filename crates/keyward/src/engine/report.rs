@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
-use lifecycle::{Decision, Facts, Ledger, LedgerState, View};
+use lifecycle::{Decision, Facts, Ledger, LedgerState, Next, Role, Step, View, decide};
 use serde_json::{Value, json};
 
 use super::facts::{facts, ledger};
@@ -53,8 +53,9 @@ pub async fn write(world: &World, sight: &mut Sight, decision: &Decision) -> Res
 
 /// The status to write; `None` if it stands there already.
 fn wanted(world: &World, sight: &Sight, decision: &Decision) -> Option<Value> {
-    let facts = facts(sight, world.now(), world.started());
-    let view = View::of(&facts, decision);
+    let mut facts = facts(sight, world.now(), world.started());
+    let ahead = matches!(decision.next, Next::Do(Step::Mirror)).then(|| looking_ahead(&mut facts));
+    let view = View::of(&facts, ahead.as_ref().unwrap_or(decision));
     let fresh = Ledger::default();
     let ledger = match ledger(sight) {
         LedgerState::Is(ledger) => *ledger,
@@ -75,6 +76,16 @@ fn wanted(world: &World, sight: &Sight, decision: &Decision) -> Option<Value> {
         None => true,
     };
     differs.then_some(status)
+}
+
+/// While status is being brought up to date, it may as well say what will be so once that is done: this saves the
+/// second write at rest.
+fn looking_ahead(facts: &mut Facts) -> Decision {
+    if let Some(resource) = &mut facts.resource {
+        resource.mirrored = true;
+    }
+    facts.secrets.retain(|stored| stored.role != Role::Draft);
+    decide(facts)
 }
 
 /// A merge patch keeps what it does not name: our own keys that are no longer wanted must be named with null.

@@ -171,19 +171,18 @@ pub(super) fn trouble_of(act: String, error: &reqwest::Error, timeout: Duration)
     SourceError::new(act, kind, detail)
 }
 
-fn is_untrusted(error: &reqwest::Error) -> bool {
-    let mut cause: Option<&(dyn Error + 'static)> = error.source();
-    while let Some(inner) = cause {
-        let tls = inner.downcast_ref::<rustls::Error>().or_else(|| {
-            let io = inner.downcast_ref::<std::io::Error>()?;
-            io.get_ref()?.downcast_ref::<rustls::Error>()
-        });
-        if matches!(tls, Some(rustls::Error::InvalidCertificate(_))) {
-            return true;
-        }
-        cause = inner.source();
+fn is_untrusted(error: &(dyn Error + 'static)) -> bool {
+    if let Some(tls) = error.downcast_ref::<rustls::Error>() {
+        return matches!(tls, rustls::Error::InvalidCertificate(_));
     }
-    false
+    // An io::Error hides what it wraps from `source`, and they come nested.
+    let wrapped = error
+        .downcast_ref::<std::io::Error>()
+        .and_then(std::io::Error::get_ref);
+    match wrapped {
+        Some(inner) => is_untrusted(inner),
+        None => error.source().is_some_and(is_untrusted),
+    }
 }
 
 pub(super) async fn read_limited(

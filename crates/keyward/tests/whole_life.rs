@@ -1,0 +1,360 @@
+//! The whole operator, from the first mint to the last revoke, over an API server in process.
+
+mod stage;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+use serde_json::json;
+use stage::{NAME, NAMESPACE, OPERATOR, Stage};
+use testbed::apiserver::Verb;
+use testbed::issuer::Kind;
+
+const EVERY_WAY: [(Kind, bool); 8] = [
+    (Kind::Chosen, false),
+    (Kind::ReadBack, false),
+    (Kind::ShownOnce, false),
+    (Kind::Provided, false),
+    (Kind::Chosen, true),
+    (Kind::ReadBack, true),
+    (Kind::ShownOnce, true),
+    (Kind::SelfRotating, true),
+];
+
+async fn stage(kind: Kind, in_place: bool) -> Stage {
+    let stage = Stage::new(kind, in_place);
+    stage.prepare().await;
+    stage
+}
+
+#[tokio::test]
+async fn every_kind_of_issuer_lives_a_whole_life() {
+    for (kind, in_place) in EVERY_WAY {
+        let stage = stage(kind, in_place).await;
+        let operator = stage.operator().await;
+        stage.create().await;
+        stage.until("the first version", || stage.settled()).await;
+        let (first, _) = stage
+            .handed_out()
+            .await
+            .expect("a credential is handed out");
+
+        stage.rotate("again").await;
+        stage
+            .until("the second version", || async {
+                stage.version().await.as_deref() == Some("2.1")
+            })
+            .await;
+        stage.until("rest", || stage.settled()).await;
+        let (second, _) = stage.handed_out().await.unwrap();
+        assert_ne!(first, second, "{kind:?}");
+
+        let alive = stage.issuer.live("realm").len();
+        assert_eq!(
+            alive,
+            if kind == Kind::Provided { 2 } else { 1 },
+            "{kind:?} in place {in_place}"
+        );
+        stage.delete().await;
+        stage
+            .until("the end", || async { stage.object().await.is_none() })
+            .await;
+        assert!(stage.live().is_empty(), "{kind:?}: {:?}", stage.live());
+        operator.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_held_version_is_never_revoked_and_goes_at_once_when_released() {
+    let stage = stage(Kind::ShownOnce, false).await;
+    let operator = stage.operator().await;
+    stage.create().await;
+    stage.until("the first version", || stage.settled()).await;
+    assert!(stage.hold("db-1-1", "example.org/consumer").await);
+
+    stage.rotate("again").await;
+    stage
+        .until("the second version", || async {
+            stage.version().await.as_deref() == Some("2.1")
+        })
+        .await;
+    stage
+        .until("the wait is shown", || async {
+            stage.reason().await == "HeldByConsumers"
+        })
+        .await;
+    assert_eq!(stage.live().len(), 2);
+    let shown = stage.object().await.unwrap().status.unwrap().held_by;
+    assert_eq!(shown.as_deref(), Some("example.org/consumer"));
+
+    assert!(
+        !stage.hold("db-1-1", "example.org/latecomer").await,
+        "the fence lets nobody new in"
+    );
+    assert!(stage.release("db-1-1", "example.org/consumer").await);
+    stage
+        .until("the old one goes", || async { stage.live().len() == 1 })
+        .await;
+    stage.until("rest", || stage.settled()).await;
+    operator.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_that_refers_to_the_old_version_keeps_it_alive() {
+    let stage = stage(Kind::Chosen, false).await;
+    let operator = stage.operator().await;
+    stage.create().await;
+    stage.until("the first version", || stage.settled()).await;
+    let pods: Api<Pod> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let pod = serde_json::from_value(json!({
+        "metadata": { "name": "app" },
+        "spec": { "containers": [{ "name": "c", "image": "i", "envFrom": [{ "secretRef": { "name": "db-1-1" } }] }] },
+    }))
+    .unwrap();
+    pods.create(&PostParams::default(), &pod).await.unwrap();
+
+    stage.rotate("again").await;
+    stage
+        .until("the wait is shown", || async {
+            stage.reason().await == "StillReferenced"
+        })
+        .await;
+    assert_eq!(stage.live().len(), 2);
+    pods.delete("app", &DeleteParams::default()).await.unwrap();
+    stage.clock.jump(120);
+    operator.engine.world().queue.timers.notify_one();
+    stage
+        .until("the old one goes", || async { stage.live().len() == 1 })
+        .await;
+    operator.stop().await;
+}
+
+#[tokio::test]
+async fn a_restart_mints_nothing_revokes_nothing_and_writes_nothing() {
+    let stage = stage(Kind::ShownOnce, false).await;
+    let operator = stage.operator().await;
+    stage.create().await;
+    stage.until("the first version", || stage.settled()).await;
+    operator.stop().await;
+
+    let before = stage.server.version();
+    let asked = stage.issuer.faults().total();
+    let operator = stage.operator().await;
+    let passes = || async { operator.engine.world().queue.load() == (1, 0, 0) };
+    stage.until("the first look is over", passes).await;
+    assert_eq!(stage.server.version(), before, "nothing is written");
+    assert_eq!(
+        stage.issuer.faults().total(),
+        asked,
+        "the issuer is not asked"
+    );
+    operator.stop().await;
+}
+
+#[tokio::test]
+async fn a_first_mint_and_a_rotation_stay_within_their_requests() {
+    let stage = stage(Kind::Chosen, false).await;
+    let operator = stage.operator().await;
+    stage
+        .until("the watches stand", || async {
+            operator.engine.world().ready.missing() == 0
+        })
+        .await;
+    let at_start = stage.server.faults().last();
+    stage.create().await;
+    stage.until("the first version", || stage.settled()).await;
+    stage
+        .until("quiet", || async {
+            operator.engine.world().queue.load().2 == 0
+        })
+        .await;
+    let requests = |since: u64| {
+        let log = stage.server.faults().log();
+        let ours = log.into_iter().filter(move |logged| {
+            logged.line.n > since
+                && logged.line.user_agent == OPERATOR
+                && logged.line.verb != Verb::Watch
+        });
+        ours.map(|logged| logged.line.to_string())
+            .collect::<Vec<_>>()
+    };
+    let first = requests(at_start);
+    assert!(
+        first.len() <= 10,
+        "{} requests for a first mint: {first:#?}",
+        first.len()
+    );
+    assert!(
+        stage.issuer.faults().total() <= 3,
+        "{:?}",
+        stage.issuer.faults().counts()
+    );
+
+    let before = stage.server.faults().last();
+    let asked = stage.issuer.faults().total();
+    stage.rotate("again").await;
+    stage
+        .until("the second version", || async {
+            stage.version().await.as_deref() == Some("2.1")
+        })
+        .await;
+    stage.until("rest", || stage.settled()).await;
+    stage
+        .until("quiet", || async {
+            operator.engine.world().queue.load().2 == 0
+        })
+        .await;
+    let second = requests(before);
+    assert!(
+        second.len() <= 16,
+        "{} requests for a rotation: {second:#?}",
+        second.len()
+    );
+    assert!(stage.issuer.faults().total() - asked <= 6);
+    println!(
+        "requests: first mint {}, rotation with retirement {}",
+        first.len(),
+        second.len()
+    );
+    operator.stop().await;
+}
+
+#[tokio::test]
+async fn a_lost_ledger_is_made_good_without_a_rotation() {
+    let stage = stage(Kind::ShownOnce, false).await;
+    let operator = stage.operator().await;
+    stage.create().await;
+    stage.until("the first version", || stage.settled()).await;
+    stage.annotate("keyward.dev/ledger", None).await;
+    stage
+        .until("the ledger is back", || async {
+            stage
+                .object()
+                .await
+                .unwrap()
+                .metadata
+                .annotations
+                .is_some_and(|notes| notes.contains_key("keyward.dev/ledger"))
+        })
+        .await;
+    stage.until("rest", || stage.settled()).await;
+    assert_eq!((stage.minted(), stage.live().len()), (1, 1));
+    operator.stop().await;
+}
+
+#[tokio::test]
+async fn an_emergency_revoke_goes_past_holders_with_a_warning_first() {
+    let stage = stage(Kind::Chosen, false).await;
+    let operator = stage.operator().await;
+    stage.create().await;
+    stage.until("the first version", || stage.settled()).await;
+    stage.hold("db-1-1", "example.org/consumer").await;
+    let leaked = stage.live();
+    let uid = stage.object().await.unwrap().metadata.uid.unwrap();
+    stage.annotate("keyward.dev/revoke-now", Some(&uid)).await;
+    stage
+        .until("the leaked one is gone", || async {
+            !stage.live().contains(&leaked[0])
+        })
+        .await;
+    stage
+        .until("a new one", || async {
+            stage.version().await.as_deref() == Some("2.1")
+        })
+        .await;
+    let warned = stage
+        .server
+        .objects("events")
+        .into_iter()
+        .any(|event| event["reason"] == "EmergencyRevoke");
+    assert!(warned);
+    operator.stop().await;
+}
+
+#[tokio::test]
+async fn a_suspended_resource_is_left_alone() {
+    let stage = stage(Kind::Chosen, false).await;
+    let operator = stage.operator().await;
+    stage.create().await;
+    stage.until("the first version", || stage.settled()).await;
+    stage.annotate("keyward.dev/suspend", Some("true")).await;
+    stage
+        .until("it is shown", || async {
+            stage.reason().await == "Suspended"
+        })
+        .await;
+    stage.rotate("again").await;
+    stage
+        .until("quiet", || async {
+            operator.engine.world().queue.load() == (1, 0, 0)
+        })
+        .await;
+    assert_eq!(stage.minted(), 1);
+    stage.annotate("keyward.dev/suspend", None).await;
+    stage
+        .until("it goes on", || async {
+            stage.version().await.as_deref() == Some("2.1")
+        })
+        .await;
+    operator.stop().await;
+}
+
+#[tokio::test]
+async fn orphan_and_retain_leave_what_they_say() {
+    for policy in ["Orphan", "Retain"] {
+        let stage = stage(Kind::Chosen, false).await;
+        let operator = stage.operator().await;
+        let mut spec = stage.spec();
+        spec["deletionPolicy"] = policy.into();
+        stage.create_with(spec).await;
+        stage.until("the first version", || stage.settled()).await;
+        stage.delete().await;
+        stage
+            .until("the end", || async { stage.object().await.is_none() })
+            .await;
+        assert_eq!(stage.live().len(), 1, "{policy}");
+        let kept = stage.secrets().get_opt("db-1-1").await.unwrap();
+        match policy {
+            "Retain" => assert!(
+                kept.unwrap()
+                    .metadata
+                    .finalizers
+                    .is_none_or(|finalizers| finalizers.is_empty())
+            ),
+            _ => {
+                stage
+                    .until("collected", || async {
+                        stage.secrets().get_opt("db-1-1").await.unwrap().is_none()
+                    })
+                    .await
+            }
+        }
+        operator.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_forced_removal_leaves_behind_is_put_in_order() {
+    let stage = stage(Kind::ShownOnce, false).await;
+    let operator = stage.operator().await;
+    stage.create().await;
+    stage.until("the first version", || stage.settled()).await;
+    let patch = json!({ "metadata": { "finalizers": null } });
+    stage.delete().await;
+    let strip = kube::api::Patch::Merge(&patch);
+    let _ = stage
+        .resources()
+        .patch(NAME, &kube::api::PatchParams::default(), &strip)
+        .await;
+    stage
+        .until("the credential is revoked", || async {
+            stage.live().is_empty()
+        })
+        .await;
+    stage
+        .until("the Secret is gone", || async {
+            stage.secrets().get_opt("db-1-1").await.unwrap().is_none()
+        })
+        .await;
+    operator.stop().await;
+}

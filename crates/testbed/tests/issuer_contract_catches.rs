@@ -1,0 +1,249 @@
+//! Tests of the test: a source that breaks one clause of the contract does not pass it.
+#![expect(clippy::unwrap_used, reason = "a test may stop")]
+
+mod issuer_bench;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use issuer_bench::OnStandIn;
+use jiff::SignedDuration;
+use lifecycle::{Issued, IssuedId, Issuer, Mark, Owner, TroubleKind, Verdict, Version};
+use sources::contract::{self, Bench};
+use sources::standin::SECRET;
+use sources::{Minted, Order, SecretValue, Source, SourceError, Values};
+use testbed::issuer::Kind;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Flaw {
+    None,
+    TakesAnyValueForGood,
+    ListsNobody,
+    ListsTheNeighbours,
+    ForgetsWhichVersion,
+    OnlySaysThatItRevoked,
+    AlwaysSaysGone,
+    NeverSaysGone,
+    FailsOnASecondRevoke,
+    CallsDeniedUnreachable,
+    CallsLostRejected,
+    DropsTheWait,
+    SendsAgainWhenLost,
+    LeaksTheValue,
+    LosesTheDraft,
+}
+
+#[derive(Debug)]
+struct Flawed {
+    inner: Arc<dyn Source>,
+    flaw: Flaw,
+}
+
+impl Flawed {
+    fn spoil(&self, mut error: SourceError, order: Option<&Order>) -> SourceError {
+        if self.flaw == Flaw::CallsDeniedUnreachable && error.kind == TroubleKind::Denied {
+            error.kind = TroubleKind::Unreachable;
+        } else if self.flaw == Flaw::CallsLostRejected && error.kind == TroubleKind::Unreachable {
+            error.kind = TroubleKind::Rejected;
+        } else if self.flaw == Flaw::DropsTheWait {
+            error.wait = None;
+        } else if self.flaw == Flaw::LeaksTheValue {
+            let chosen = order.and_then(|order| order.chosen.as_ref()?.get(SECRET)?.expose_str());
+            error.detail.push_str(chosen.unwrap_or_default());
+        }
+        error
+    }
+}
+
+#[async_trait]
+impl Source for Flawed {
+    fn issuer(&self) -> Issuer {
+        self.inner.issuer()
+    }
+
+    fn place(&self) -> &str {
+        self.inner.place()
+    }
+
+    fn draft(&self, mark: &Mark, random: &[u8; 32]) -> Values {
+        self.inner.draft(mark, random)
+    }
+
+    fn complete(&self, draft: &Values, id: &IssuedId) -> Values {
+        if self.flaw == Flaw::LosesTheDraft {
+            return draft.clone();
+        }
+        self.inner.complete(draft, id)
+    }
+
+    async fn list(&self, owner: &Owner) -> Result<Vec<Issued>, SourceError> {
+        let mut listed = self
+            .inner
+            .list(owner)
+            .await
+            .map_err(|error| self.spoil(error, None))?;
+        if self.flaw == Flaw::ListsNobody {
+            listed.clear();
+        } else if self.flaw == Flaw::ListsTheNeighbours {
+            let id = IssuedId::from("of-another-cluster");
+            let version = Version::new(1, 1);
+            listed.push(Issued { id, version });
+        } else if self.flaw == Flaw::ForgetsWhichVersion {
+            for issued in &mut listed {
+                issued.version = Version::default();
+            }
+        }
+        Ok(listed)
+    }
+
+    async fn mint(&self, order: &Order) -> Result<Minted, SourceError> {
+        let answer = self.inner.mint(order).await;
+        if let Err(error) = &answer
+            && error.kind == TroubleKind::Unreachable
+            && self.flaw == Flaw::SendsAgainWhenLost
+        {
+            return self.inner.mint(order).await;
+        }
+        answer.map_err(|error| self.spoil(error, Some(order)))
+    }
+
+    async fn read_back(&self, mark: &Mark) -> Result<Option<Minted>, SourceError> {
+        self.inner.read_back(mark).await
+    }
+
+    async fn verify(&self, values: &Values) -> Result<Verdict, SourceError> {
+        if self.flaw == Flaw::TakesAnyValueForGood {
+            return Ok(Verdict::Works);
+        }
+        self.inner.verify(values).await
+    }
+
+    async fn revoke(&self, id: &IssuedId) -> Result<(), SourceError> {
+        if self.flaw == Flaw::OnlySaysThatItRevoked {
+            return Ok(());
+        }
+        if self.flaw == Flaw::FailsOnASecondRevoke && self.inner.gone(id).await? {
+            let kind = TroubleKind::Rejected;
+            return Err(SourceError::new("revoking", kind, "not found"));
+        }
+        self.inner
+            .revoke(id)
+            .await
+            .map_err(|error| self.spoil(error, None))
+    }
+
+    async fn gone(&self, id: &IssuedId) -> Result<bool, SourceError> {
+        let gone = self
+            .inner
+            .gone(id)
+            .await
+            .map_err(|error| self.spoil(error, None))?;
+        let says_gone = self.flaw == Flaw::AlwaysSaysGone;
+        let says_alive = self.flaw == Flaw::NeverSaysGone;
+        Ok((gone || says_gone) && !says_alive)
+    }
+}
+
+struct WithFlaw {
+    bench: OnStandIn,
+    flaw: Flaw,
+}
+
+impl WithFlaw {
+    fn flawed(&self, inner: Arc<dyn Source>) -> Arc<dyn Source> {
+        let flaw = self.flaw;
+        Arc::new(Flawed { inner, flaw })
+    }
+}
+
+#[async_trait]
+impl Bench for WithFlaw {
+    fn source(&self) -> Arc<dyn Source> {
+        self.flawed(self.bench.source())
+    }
+
+    async fn wrong_login(&self) -> Arc<dyn Source> {
+        self.flawed(self.bench.wrong_login().await)
+    }
+
+    async fn nobody_there(&self) -> Arc<dyn Source> {
+        self.flawed(self.bench.nobody_there().await)
+    }
+
+    fn spoiled(&self, values: &Values) -> Values {
+        self.bench.spoiled(values)
+    }
+
+    async fn add_foreign(&self, name: &str) -> bool {
+        self.bench.add_foreign(name).await
+    }
+
+    async fn kill(&self, id: &IssuedId) -> bool {
+        self.bench.kill(id).await
+    }
+
+    async fn lose_next_mint_reply(&self) -> bool {
+        self.bench.lose_next_mint_reply().await
+    }
+
+    async fn cut_next_mint_reply(&self) -> bool {
+        self.bench.cut_next_mint_reply().await
+    }
+
+    async fn throttle_next(&self, wait: SignedDuration) -> bool {
+        self.bench.throttle_next(wait).await
+    }
+
+    async fn fail_next(&self) -> bool {
+        self.bench.fail_next().await
+    }
+
+    fn secrets(&self) -> Vec<SecretValue> {
+        self.bench.secrets()
+    }
+
+    fn is_secret(&self, key: &str) -> bool {
+        self.bench.is_secret(key)
+    }
+}
+
+async fn passes(kind: Kind, flaw: Flaw) -> bool {
+    let bench = WithFlaw {
+        bench: OnStandIn::new(kind),
+        flaw,
+    };
+    tokio::spawn(async move { contract::run(&bench).await })
+        .await
+        .is_ok()
+}
+
+#[tokio::test]
+async fn a_source_without_a_flaw_passes() {
+    assert!(passes(Kind::Chosen, Flaw::None).await);
+    assert!(passes(Kind::ShownOnce, Flaw::None).await);
+}
+
+#[tokio::test]
+async fn every_flaw_is_caught() {
+    for flaw in [
+        Flaw::TakesAnyValueForGood,
+        Flaw::ListsNobody,
+        Flaw::ListsTheNeighbours,
+        Flaw::ForgetsWhichVersion,
+        Flaw::OnlySaysThatItRevoked,
+        Flaw::AlwaysSaysGone,
+        Flaw::NeverSaysGone,
+        Flaw::FailsOnASecondRevoke,
+        Flaw::CallsDeniedUnreachable,
+        Flaw::CallsLostRejected,
+        Flaw::DropsTheWait,
+        Flaw::LeaksTheValue,
+        Flaw::LosesTheDraft,
+    ] {
+        assert!(!passes(Kind::Chosen, flaw).await, "{flaw:?} passed");
+    }
+    for kind in [Kind::ReadBack, Kind::ShownOnce] {
+        let flaw = Flaw::SendsAgainWhenLost;
+        assert!(!passes(kind, flaw).await, "{flaw:?} passed for {kind:?}");
+    }
+}
