@@ -220,7 +220,7 @@ fn settle_conflicts(
         [] => Ok(()),
         [one] => Err(Failure::apply_conflict(
             format!("Apply failed with 1 conflict: {one}"),
-            causes,
+            &causes,
         )),
         many => Err(Failure::apply_conflict(
             format!(
@@ -228,7 +228,7 @@ fn settle_conflicts(
                 many.len(),
                 many.join("\n")
             ),
-            causes,
+            &causes,
         )),
     }
 }

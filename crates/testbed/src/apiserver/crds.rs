@@ -67,7 +67,7 @@ pub(crate) fn problems(crd: &Value) -> Vec<Cause> {
         causes.push(Cause::invalid(
             "metadata.name",
             &json!(text("/metadata/name")).to_string(),
-            &format!("must be spec.names.plural+\".\"+spec.group"),
+            "must be spec.names.plural+\".\"+spec.group",
         ));
     }
     for (path, field) in [

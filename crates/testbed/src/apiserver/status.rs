@@ -136,7 +136,7 @@ impl Failure {
         )
     }
 
-    pub(crate) fn apply_conflict(message: String, causes: Vec<Value>) -> Self {
+    pub(crate) fn apply_conflict(message: String, causes: &[Value]) -> Self {
         Self {
             code: 409,
             reason: "Conflict",
