@@ -21,12 +21,12 @@ impl Kubectl {
             eprintln!("skipped: no kubectl on PATH");
             return None;
         }
-        let home = tempfile::tempdir().unwrap();
+        let home = tempfile::tempdir().expect("a temporary directory");
         std::fs::write(
             home.path().join("config"),
-            server.kubeconfig_yaml().unwrap(),
+            server.kubeconfig_yaml().expect("a listening server"),
         )
-        .unwrap();
+        .expect("a writable directory");
         Some(Self { home })
     }
 
@@ -39,14 +39,14 @@ impl Kubectl {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .unwrap();
+            .expect("kubectl starts");
         child
             .stdin
             .take()
-            .unwrap()
+            .expect("a pipe")
             .write_all(input.as_bytes())
-            .unwrap();
-        child.wait_with_output().unwrap()
+            .expect("kubectl reads");
+        child.wait_with_output().expect("kubectl ends")
     }
 
     /// What it prints; it must succeed.
