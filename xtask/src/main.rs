@@ -1,1 +1,171 @@
-fn main() {}
+//! What people run while working on Keyward. `cargo xtask help` lists it.
+
+#![allow(clippy::print_stdout, reason = "a command for people at a terminal")]
+
+mod cargo;
+mod checks;
+mod crds;
+mod requirements;
+mod summary;
+mod targets;
+mod test;
+mod test_output;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    about = "What people run while working on Keyward"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Check and test everything; the last line is `N passed, N failed`
+    ///
+    /// Formatting, lints, licences and doubled crates, all tests (those that need no servers
+    /// first, then those with the real control plane), and the requirements. What is missing is
+    /// installed or built into the user's cache, with the time it takes. `KEYWARD_NO_DOWNLOAD=1`
+    /// keeps it from asking for official releases and for the advisory database.
+    Test {
+        /// Only what needs no servers and no network
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Walk through every crash, lost reply and stale read that the rules must survive
+    ///
+    /// Prints a line per configuration and `states visited: N`. Takes minutes.
+    Prove {
+        /// Passed on to the walk
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// Show which required behaviours have no test yet; fail on a test that does not exist
+    Requirements,
+    /// Run the real control plane and the operator until Ctrl-C; prints the KUBECONFIG to use
+    Up {
+        /// Passed on to `keyward run`
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// Measure against the real API server
+    Bench {
+        #[command(subcommand)]
+        what: Bench,
+    },
+    /// Write deploy/crds/*.yaml from the types
+    Crds {
+        /// Write nothing; fail if a file differs from what would be written
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// Requests, CPU and memory per credential, with a stand-in issuer
+    Engine {
+        /// How many credentials, one run each
+        #[arg(long, value_delimiter = ',', default_value = "1000,10000")]
+        n: Vec<u32>,
+        /// Passed on to the benchmark
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().task {
+        Task::Test { quick } => return test::run(quick),
+        Task::Prove { args } => prove(&args),
+        Task::Requirements => requirements::run(),
+        Task::Up { args } => up(&args),
+        Task::Bench {
+            what: Bench::Engine { n, args },
+        } => bench_engine(&n, &args),
+        Task::Crds { check } => crds::run(check),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(trouble) => {
+            eprintln!("error: {trouble:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn prove(args: &[String]) -> anyhow::Result<()> {
+    let mut walk = cargo::command([
+        "run",
+        "--release",
+        "--locked",
+        "-p",
+        "lifecycle",
+        "--example",
+        "prove",
+        "--",
+    ]);
+    walk.args(args);
+    cargo::become_it(walk)
+}
+
+fn up(args: &[String]) -> anyhow::Result<()> {
+    let keyward = cargo::build_keyward("dev")?;
+    let mut stack = cargo::command([
+        "run",
+        "--quiet",
+        "--locked",
+        "-p",
+        "testbed",
+        "--bin",
+        "testbed-up",
+        "--",
+    ]);
+    stack.arg("--keyward").arg(keyward).arg("--").args(args);
+    cargo::become_it(stack)
+}
+
+fn bench_engine(sizes: &[u32], args: &[String]) -> anyhow::Result<()> {
+    let keyward = cargo::build_keyward("bench-fast")?;
+    let sizes: Vec<_> = sizes.iter().map(u32::to_string).collect();
+    let mut bench = cargo::command([
+        "run",
+        "--locked",
+        "--profile",
+        "bench-fast",
+        "-p",
+        "testbed",
+        "--bin",
+        "testbed-bench",
+        "--",
+    ]);
+    bench
+        .arg("engine")
+        .arg("--n")
+        .arg(sizes.join(","))
+        .arg("--keyward")
+        .arg(keyward)
+        .args(args);
+    cargo::become_it(bench)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+        let bench =
+            Arguments::try_parse_from(["xtask", "bench", "engine", "--n", "1,2"]).expect("valid");
+        assert!(matches!(bench.task, Task::Bench { what: Bench::Engine { n, .. } } if n == [1, 2]));
+    }
+}

@@ -1,4 +1,5 @@
-//! Real servers and stand-ins that tests and `keyward demo` start and stop.
+//! Real servers and stand-ins, started and stopped by tests and by `keyward demo`.
 
 pub mod apiserver;
 pub mod contract;
+pub mod controlplane;
