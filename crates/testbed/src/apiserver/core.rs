@@ -109,7 +109,7 @@ impl Core {
         let name = objects::text(&object, "name").to_owned();
         self.check_namespace(kind, namespace, &name)?;
         if !objects::text(&object, "resourceVersion").is_empty() {
-            return Err(Failure::bad_request(
+            return Err(Failure::unclassified(
                 "resourceVersion should not be set on objects to be created",
             ));
         }
@@ -134,6 +134,10 @@ impl Core {
         builtin::first_status(kind, &mut object);
         Self::shape(kind, &mut object)?;
         Self::refuse_problems(kind, &object, None)?;
+        if object["metadata"]["managedFields"].is_null() {
+            let now = self.now();
+            super::apply::note_created(kind, &mut object, &options.field_manager, &now);
+        }
         let key = key_of(kind, namespace, &name);
         if self.store.get(&key).is_some() {
             return Err(Failure::already_exists(kind.about(&name)));
@@ -192,7 +196,9 @@ impl Core {
             return Err(Failure::conflict(
                 about,
                 &format!(
-                    "Precondition failed: UID in precondition: {uid}, UID in object meta: {stored_uid}"
+                    "StorageError: invalid object, Code: 4, Key: /registry/{}/{}/{}, ResourceVersion: 0, \
+                     AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored_uid}",
+                    key.resource, key.namespace, key.name
                 ),
             ));
         }
@@ -290,6 +296,8 @@ impl Core {
             let given = object[field].as_str().unwrap_or_default();
             if given.is_empty() && kind.custom.is_none() {
                 object[field] = json!(expected);
+            } else if given != expected && kind.custom.is_some() {
+                return Err(wrong_type(kind, field, given, &expected, &object));
             } else if given != expected {
                 return Err(Failure::bad_request(format!(
                     "the {field} in the data ({given}) does not match the expected {field} ({expected})"
@@ -421,6 +429,13 @@ pub(crate) fn outgoing(kind: &Kind, object: &Arc<Value>) -> Arc<Value> {
         custom.shape(&mut converted);
     }
     Arc::new(converted)
+}
+
+fn wrong_type(kind: &Kind, field: &str, given: &str, expected: &str, object: &Value) -> Failure {
+    let shown = json!(given).to_string();
+    let cause = Cause::invalid(field, &shown, &format!("must be {expected}"));
+    let subject = object["kind"].as_str().unwrap_or_default();
+    Failure::invalid(subject, kind.about(objects::text(object, "name")), &[cause])
 }
 
 /// Whether a deleted object can go now.
