@@ -104,12 +104,12 @@ impl Core {
         object: Value,
         options: &WriteOptions,
     ) -> Result<Arc<Value>, Failure> {
-        let mut object = self.incoming(kind, namespace, object)?;
-        let generated = self.name_newborn(&mut object);
+        let mut object = Self::incoming(kind, namespace, object)?;
+        self.name_newborn(&mut object);
         let name = objects::text(&object, "name").to_owned();
         self.check_namespace(kind, namespace, &name)?;
         if !objects::text(&object, "resourceVersion").is_empty() {
-            return Err(Failure::bad_request(
+            return Err(Failure::unclassified(
                 "resourceVersion should not be set on objects to be created",
             ));
         }
@@ -132,14 +132,14 @@ impl Core {
             remove_status(&mut object);
         }
         builtin::first_status(kind, &mut object);
-        self.shape(kind, &mut object)?;
+        Self::shape(kind, &mut object)?;
         Self::refuse_problems(kind, &object, None)?;
+        if object["metadata"]["managedFields"].is_null() {
+            let now = self.now();
+            super::apply::note_created(kind, &mut object, &options.field_manager, &now);
+        }
         let key = key_of(kind, namespace, &name);
         if self.store.get(&key).is_some() {
-            if generated {
-                // As unlikely as on a real server, but then it is a conflict, not a new try.
-                return Err(Failure::already_exists(kind.about(&name)));
-            }
             return Err(Failure::already_exists(kind.about(&name)));
         }
         if options.dry_run {
@@ -159,7 +159,7 @@ impl Core {
         options: &WriteOptions,
     ) -> Result<Arc<Value>, Failure> {
         let about = kind.about(&key.name);
-        let mut new = self.incoming(kind, &key.namespace, object)?;
+        let mut new = Self::incoming(kind, &key.namespace, object)?;
         let named = objects::text(&new, "name");
         if named.is_empty() && origin == Origin::Put {
             return Err(Failure::bad_request("name must be provided"));
@@ -196,7 +196,9 @@ impl Core {
             return Err(Failure::conflict(
                 about,
                 &format!(
-                    "Precondition failed: UID in precondition: {uid}, UID in object meta: {stored_uid}"
+                    "StorageError: invalid object, Code: 4, Key: /registry/{}/{}/{}, ResourceVersion: 0, \
+                     AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored_uid}",
+                    key.resource, key.namespace, key.name
                 ),
             ));
         }
@@ -217,7 +219,7 @@ impl Core {
             }
         }
         keep_what_the_server_owns(&old, &mut new);
-        self.shape(kind, &mut new)?;
+        Self::shape(kind, &mut new)?;
         if origin != Origin::Apply {
             let now = self.now();
             super::apply::note_overwritten(
@@ -285,7 +287,7 @@ impl Core {
     }
 
     /// Checks the envelope of a body and brings it into stored form.
-    fn incoming(&self, kind: &Kind, namespace: &str, mut object: Value) -> Result<Value, Failure> {
+    fn incoming(kind: &Kind, namespace: &str, mut object: Value) -> Result<Value, Failure> {
         objects::tidy(&mut object)?;
         for (field, expected) in [
             ("kind", kind.kind.clone()),
@@ -294,6 +296,8 @@ impl Core {
             let given = object[field].as_str().unwrap_or_default();
             if given.is_empty() && kind.custom.is_none() {
                 object[field] = json!(expected);
+            } else if given != expected && kind.custom.is_some() {
+                return Err(wrong_type(kind, field, given, &expected, &object));
             } else if given != expected {
                 return Err(Failure::bad_request(format!(
                     "the {field} in the data ({given}) does not match the expected {field} ({expected})"
@@ -320,7 +324,7 @@ impl Core {
         Ok(object)
     }
 
-    fn shape(&self, kind: &Kind, object: &mut Value) -> Result<(), Failure> {
+    fn shape(kind: &Kind, object: &mut Value) -> Result<(), Failure> {
         match &kind.custom {
             Some(custom) => custom.shape(object),
             None => builtin::shape(kind, object)?,
@@ -348,14 +352,13 @@ impl Core {
         Err(Failure::invalid(&kind.kind, kind.about(name), &causes))
     }
 
-    fn name_newborn(&mut self, object: &mut Value) -> bool {
+    fn name_newborn(&mut self, object: &mut Value) {
         let prefix = objects::text(object, "generateName").to_owned();
         if !objects::text(object, "name").is_empty() || prefix.is_empty() {
-            return false;
+            return;
         }
         let base: String = prefix.chars().take(58).collect();
         object["metadata"]["name"] = json!(format!("{base}{}", self.identity.suffix()));
-        true
     }
 
     fn check_namespace(&self, kind: &Kind, namespace: &str, name: &str) -> Result<(), Failure> {
@@ -426,6 +429,13 @@ pub(crate) fn outgoing(kind: &Kind, object: &Arc<Value>) -> Arc<Value> {
         custom.shape(&mut converted);
     }
     Arc::new(converted)
+}
+
+fn wrong_type(kind: &Kind, field: &str, given: &str, expected: &str, object: &Value) -> Failure {
+    let shown = json!(given).to_string();
+    let cause = Cause::invalid(field, &shown, &format!("must be {expected}"));
+    let subject = object["kind"].as_str().unwrap_or_default();
+    Failure::invalid(subject, kind.about(objects::text(object, "name")), &[cause])
 }
 
 /// Whether a deleted object can go now.

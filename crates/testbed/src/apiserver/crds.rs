@@ -30,13 +30,29 @@ impl CustomKind {
 
     /// Schema first; rules are only asked about objects of the right shape, as on the real server.
     pub(crate) fn problems(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let causes = schema::validate(&self.schema, object, old, "");
-        if causes.is_empty() {
-            cel::validate(&self.rules, object, old)
-        } else {
-            causes
+        let mut causes = schema::validate(&self.schema, object, old, "");
+        if !causes.iter().any(|c| makes_rules_meaningless(c.reason)) {
+            causes.extend(cel::validate(&self.rules, object, old));
+        } else if cel::has_rules(&self.rules) {
+            causes.push(Cause::invalid(
+                "<nil>",
+                "null",
+                "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+            ));
         }
+        causes
     }
+}
+
+fn makes_rules_meaningless(reason: &str) -> bool {
+    matches!(
+        reason,
+        "FieldValueNotSupported"
+            | "FieldValueRequired"
+            | "FieldValueTooLong"
+            | "FieldValueTooMany"
+            | "FieldValueTypeInvalid"
+    )
 }
 
 /// The defaults that the real server writes into a definition.
@@ -67,7 +83,7 @@ pub(crate) fn problems(crd: &Value) -> Vec<Cause> {
         causes.push(Cause::invalid(
             "metadata.name",
             &json!(text("/metadata/name")).to_string(),
-            &format!("must be spec.names.plural+\".\"+spec.group"),
+            "must be spec.names.plural+\".\"+spec.group",
         ));
     }
     for (path, field) in [

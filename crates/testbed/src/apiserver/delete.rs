@@ -8,7 +8,7 @@ use super::{
     core::{Core, nothing_holds},
     kinds::Kind,
     objects,
-    status::Failure,
+    status::{About, Failure},
     store::Key,
 };
 
@@ -79,9 +79,13 @@ impl Core {
         key: &Key,
         options: &DeleteOptions,
     ) -> Result<Deleted, Failure> {
-        let about = kind.about(&key.name);
+        // Failed preconditions are told of the kind, not of the resource.
+        let about = About {
+            resource: &kind.kind,
+            ..kind.about(&key.name)
+        };
         let Some(object) = self.store.get(key).cloned() else {
-            return Err(Failure::not_found(about));
+            return Err(Failure::not_found(kind.about(&key.name)));
         };
         let (uid, version) = (
             objects::text(&object, "uid"),

@@ -43,11 +43,13 @@ impl Call {
             dry_run: self.query.get("dryRun").is_some(),
             // As the real server does: what calls itself nothing is named after its program.
             field_manager: if manager.is_empty() && !is_apply {
-                self.user_agent
-                    .split('/')
-                    .next()
-                    .unwrap_or_default()
-                    .to_owned()
+                let program = self.user_agent.split('/').next().unwrap_or_default();
+                if program.is_empty() {
+                    "unknown"
+                } else {
+                    program
+                }
+                .to_owned()
             } else {
                 manager.to_owned()
             },
@@ -57,6 +59,9 @@ impl Call {
 
     fn json_body(&self) -> Result<Value, Failure> {
         let content_type = self.content_type.as_str();
+        if content_type.contains("protobuf") {
+            return super::protobuf::read(&self.body);
+        }
         if !(content_type.is_empty()
             || content_type.contains("json")
             || content_type.contains("yaml"))

@@ -353,7 +353,7 @@ fn watch(shared: &Arc<Shared>, call: &Call, place: usize) -> Response<ReplyBody>
         next_bookmark: now + BOOKMARK_EVERY,
         ended: false,
     };
-    let frames = stream::unfold(stream, |stream| stream.next());
+    let frames = stream::unfold(stream, Stream::next);
     with_head(
         200,
         "application/json",

@@ -33,6 +33,7 @@ mod jsonpath;
 mod kinds;
 mod objects;
 mod patch;
+mod protobuf;
 mod reads;
 mod request;
 mod schema;

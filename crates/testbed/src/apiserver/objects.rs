@@ -193,11 +193,11 @@ pub(crate) fn problems(object: &Value) -> Vec<Cause> {
 fn owner_problems(object: &Value, causes: &mut Vec<Cause>) {
     let owners = object["metadata"]["ownerReferences"].as_array();
     let mut controllers = 0;
-    for (index, owner) in owners.into_iter().flatten().enumerate() {
+    for owner in owners.into_iter().flatten() {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if owner[field].as_str().is_none_or(str::is_empty) {
                 causes.push(Cause::invalid(
-                    format!("metadata.ownerReferences[{index}].{field}"),
+                    format!("metadata.ownerReferences.{field}"),
                     "\"\"",
                     if field == "apiVersion" {
                         "version must not be empty"

@@ -259,16 +259,14 @@ impl Server {
             let pem = base64::prelude::BASE64_STANDARD.encode(certificate.pem());
             cluster["certificate-authority-data"] = json!(pem);
         }
-        let user = match &self.running.token {
-            Some(token) => json!({"token": token}),
-            None => json!({}),
-        };
+        // Where no token is asked for, any will do: kubectl asks the terminal for a user if it has none.
+        let token = self.running.token.as_deref().unwrap_or("anybody");
         // JSON is YAML.
         Ok(serde_json::to_string_pretty(&json!({
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "testbed", "cluster": cluster}],
-            "users": [{"name": "testbed", "user": user}],
+            "users": [{"name": "testbed", "user": {"token": token}}],
             "contexts": [{"name": "testbed", "context": {"cluster": "testbed", "user": "testbed"}}],
             "current-context": "testbed",
         }))?)

@@ -145,7 +145,7 @@ async fn a_delete_with_another_uid_conflicts(w: World) -> anyhow::Result<()> {
     let other = "00000000-0000-4000-8000-000000000000";
     w.delete_with("secrets/a", &json!({"preconditions": {"uid": other}}))
         .await?
-        .refused(409, "Conflict", other)?;
+        .refused(409, "Conflict", &format!("Operation cannot be fulfilled on Secret \"a\": the UID in the precondition ({other}) does not match the UID in record ({}). The object might have been deleted and then recreated", secret["metadata"]["uid"].as_str().unwrap_or_default()))?;
     let uid = &secret["metadata"]["uid"];
     w.delete_with("secrets/a", &json!({"preconditions": {"uid": uid}}))
         .await?
@@ -162,7 +162,7 @@ async fn a_delete_with_a_stale_version_conflicts(w: World) -> anyhow::Result<()>
     let precondition = |version: String| json!({"preconditions": {"resourceVersion": version}});
     w.delete_with("secrets/a", &precondition(version(&secret)?))
         .await?
-        .refused(409, "Conflict", "")?;
+        .refused(409, "Conflict", &format!("Operation cannot be fulfilled on Secret \"a\": the ResourceVersion in the precondition ({}) does not match the ResourceVersion in record ({}). The object might have been modified", version(&secret)?, version(&newer)?))?;
     w.delete_with("secrets/a", &precondition(version(&newer)?))
         .await?
         .ok()?;

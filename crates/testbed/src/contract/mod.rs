@@ -41,6 +41,31 @@ pub struct Outcome {
     pub took: Duration,
 }
 
+/// How all of them fared.
+#[derive(Debug)]
+pub struct Report(pub Vec<Outcome>);
+
+impl Report {
+    /// The names of the rules that were not kept.
+    pub fn broken(&self) -> Vec<&'static str> {
+        let broken = self.0.iter().filter(|o| o.result.is_err());
+        broken.map(|o| o.name).collect()
+    }
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for outcome in &self.0 {
+            match &outcome.result {
+                Ok(()) => writeln!(f, "ok    {} ({:?})", outcome.name, outcome.took)?,
+                Err(why) => writeln!(f, "FAIL  {}: {why:#}", outcome.name)?,
+            }
+        }
+        let (cases, broken) = (self.0.len(), self.broken().len());
+        write!(f, "{cases} cases, {broken} broken")
+    }
+}
+
 /// Lists the cases of a file by the names of their functions.
 macro_rules! case_list {
     ($($name:ident),* $(,)?) => {
@@ -70,7 +95,7 @@ const AT_ONCE: usize = 8;
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// Runs every case whose name contains `filter`, each in a namespace of its own, some at once.
-pub async fn run(client: kube::Client, filter: &str) -> anyhow::Result<Vec<Outcome>> {
+pub async fn run(client: kube::Client, filter: &str) -> anyhow::Result<Report> {
     custom::install(&World::new(client.clone(), "default"))
         .await
         .context("installing the custom kinds of the suite")?;
@@ -90,7 +115,7 @@ pub async fn run(client: kube::Client, filter: &str) -> anyhow::Result<Vec<Outco
             }
         }
     }));
-    Ok(run.buffered(AT_ONCE).collect().await)
+    Ok(Report(run.buffered(AT_ONCE).collect().await))
 }
 
 async fn run_one(client: kube::Client, index: usize, case: Case) -> anyhow::Result<()> {

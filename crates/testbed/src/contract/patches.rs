@@ -24,6 +24,9 @@ super::case_list![
     finalizers_are_a_set_owned_per_manager,
     an_apply_without_a_field_gives_it_up,
     an_apply_against_another_owner_conflicts,
+    an_apply_against_a_plain_write_conflicts,
+    what_a_plain_write_set_outlives_an_apply,
+    a_plain_write_takes_a_field_from_its_applier,
     an_apply_with_a_stale_version_conflicts,
     an_apply_with_a_uid_never_creates,
     a_status_apply_writes_status_only,
@@ -320,6 +323,63 @@ async fn an_apply_against_another_owner_conflicts(w: World) -> anyhow::Result<()
     w.apply("secrets/a?fieldManager=one", &config("1"))
         .await?
         .refused(409, "Conflict", "\"two\"")?;
+    Ok(())
+}
+
+async fn an_apply_against_a_plain_write_conflicts(w: World) -> anyhow::Result<()> {
+    let body = json!({"metadata": {"name": "a", "labels": {"x": "1"}}});
+    w.post("secrets?fieldManager=maker", &body)
+        .await?
+        .created()?;
+    let config = json!({"metadata": {"name": "a", "labels": {"x": "2"}}});
+    w.apply("secrets/a?fieldManager=one", &config)
+        .await?
+        .refused(
+            409,
+            "Conflict",
+            "Apply failed with 1 conflict: conflict with \"maker\" using v1: .metadata.labels.x",
+        )?;
+    w.apply("secrets/a?fieldManager=one&force=true", &config)
+        .await?
+        .ok()?;
+    Ok(())
+}
+
+async fn what_a_plain_write_set_outlives_an_apply(w: World) -> anyhow::Result<()> {
+    let body = json!({"metadata": {"name": "a", "labels": {"x": "1"}}});
+    w.post("secrets?fieldManager=maker", &body)
+        .await?
+        .created()?;
+    let path = "secrets/a?fieldManager=one";
+    let config = json!({"metadata": {"name": "a", "labels": {"x": "1", "y": "1"}}});
+    w.apply(path, &config).await?.ok()?;
+    let left = w
+        .apply(path, &json!({"metadata": {"name": "a"}}))
+        .await?
+        .ok()?;
+    ensure!(left["metadata"]["labels"] == json!({"x": "1"}), "{left}");
+    Ok(())
+}
+
+async fn a_plain_write_takes_a_field_from_its_applier(w: World) -> anyhow::Result<()> {
+    let path = "secrets/a?fieldManager=one";
+    let config = json!({"metadata": {"name": "a", "labels": {"x": "1"}}});
+    w.apply(path, &config).await?.created()?;
+    let change = json!({"metadata": {"labels": {"x": "2"}}});
+    w.merge("secrets/a?fieldManager=editor", &change)
+        .await?
+        .ok()?;
+    // No longer the applier's, so giving up on it does not remove it.
+    let left = w
+        .apply(path, &json!({"metadata": {"name": "a"}}))
+        .await?
+        .ok()?;
+    ensure!(left["metadata"]["labels"] == json!({"x": "2"}), "{left}");
+    w.apply(path, &config).await?.refused(
+        409,
+        "Conflict",
+        "conflict with \"editor\" using v1: .metadata.labels.x",
+    )?;
     Ok(())
 }
 
