@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     builtin,
-    form::incoming,
+    form::{incoming, refuse_unknown_fields},
     identity::Identity,
     kinds::{Kind, Kinds},
     objects,
@@ -65,7 +65,9 @@ impl Core {
         options: &WriteOptions,
     ) -> Result<Arc<Value>, Failure> {
         let mut object = incoming(kind, namespace, object)?;
-        refuse_unknown_fields(kind, &object, options)?;
+        if options.strict {
+            refuse_unknown_fields(kind, &object)?;
+        }
         self.name_newborn(&mut object);
         let name = objects::text(&object, "name").to_owned();
         self.check_namespace(kind, namespace, &name)?;
@@ -121,7 +123,9 @@ impl Core {
     ) -> Result<Arc<Value>, Failure> {
         let about = kind.about(&key.name);
         let mut new = incoming(kind, &key.namespace, object)?;
-        refuse_unknown_fields(kind, &new, options)?;
+        if options.strict {
+            refuse_unknown_fields(kind, &new)?;
+        }
         let named = objects::text(&new, "name");
         if named.is_empty() && origin == Origin::Put {
             return Err(Failure::bad_request("name must be provided"));
@@ -154,6 +158,15 @@ impl Core {
             return Err(Failure::modified(about));
         }
         let (uid, stored_uid) = (objects::text(&new, "uid"), objects::text(&old, "uid"));
+        if !uid.is_empty() && uid != stored_uid && origin != Origin::Put {
+            // A whole object from a client makes its uid a precondition; in a patch it is a change.
+            let cause = Cause::invalid(
+                "metadata.uid",
+                &json!(uid).to_string(),
+                "field is immutable",
+            );
+            return Err(Failure::invalid(&kind.kind, about, &[cause]));
+        }
         if !uid.is_empty() && uid != stored_uid {
             return Err(Failure::conflict(
                 about,
@@ -325,29 +338,6 @@ impl Core {
         }
         Ok(())
     }
-}
-
-fn refuse_unknown_fields(
-    kind: &Kind,
-    object: &Value,
-    options: &WriteOptions,
-) -> Result<(), Failure> {
-    let Some(custom) = kind.custom.as_ref().filter(|_| options.strict) else {
-        return Ok(());
-    };
-    let unknown: Vec<String> = super::schema::unknown_fields(&custom.schema, object)
-        .iter()
-        .map(|path| format!("unknown field \"{path}\""))
-        .collect();
-    if unknown.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::bad_request(format!(
-        "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
-        unknown.join(", "),
-        kind = kind.kind,
-        version = kind.version,
-    )))
 }
 
 pub(crate) fn key_of(kind: &Kind, namespace: &str, name: &str) -> Key {

@@ -74,3 +74,23 @@ fn wrong_type(kind: &Kind, field: &str, given: &str, expected: &str, object: &Va
     let subject = object["kind"].as_str().unwrap_or_default();
     Failure::invalid(subject, kind.about(objects::text(object, "name")), &[cause])
 }
+
+/// Strict validation: what would be pruned is refused instead.
+pub(crate) fn refuse_unknown_fields(kind: &Kind, object: &Value) -> Result<(), Failure> {
+    let Some(custom) = &kind.custom else {
+        return Ok(());
+    };
+    let unknown: Vec<String> = super::schema::unknown_fields(&custom.schema, object)
+        .iter()
+        .map(|path| format!("unknown field \"{path}\""))
+        .collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::bad_request(format!(
+        "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
+        unknown.join(", "),
+        kind = kind.kind,
+        version = kind.version,
+    )))
+}

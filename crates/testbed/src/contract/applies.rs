@@ -10,12 +10,14 @@ super::case_list![
     an_apply_without_a_manager_is_refused,
     an_apply_of_the_same_changes_nothing,
     finalizers_are_a_set_owned_per_manager,
+    an_apply_that_lets_go_of_the_last_finalizer_deletes,
     an_apply_without_a_field_gives_it_up,
     an_apply_against_another_owner_conflicts,
     an_apply_against_a_plain_write_conflicts,
     what_a_plain_write_set_outlives_an_apply,
     a_plain_write_takes_a_field_from_its_applier,
     an_apply_with_a_stale_version_conflicts,
+    an_apply_with_another_uid_is_invalid,
     an_apply_with_a_uid_never_creates,
     a_status_apply_writes_status_only,
 ];
@@ -85,6 +87,30 @@ async fn finalizers_are_a_set_owned_per_manager(w: World) -> anyhow::Result<()> 
         .ok()?;
     ensure!(none["metadata"]["finalizers"].is_null(), "{none}");
     ensure!(none["data"]["a"] == "MQ==", "what was not applied stays");
+    Ok(())
+}
+
+async fn an_apply_that_lets_go_of_the_last_finalizer_deletes(w: World) -> anyhow::Result<()> {
+    w.secret("a").await?;
+    let hold = json!({"metadata": {"name": "a", "finalizers": ["example.dev/one"]}});
+    w.apply("secrets/a?fieldManager=one", &hold).await?.ok()?;
+    w.delete("secrets/a").await?.ok()?;
+    let before = w.apply("secrets/a?fieldManager=one", &hold).await?.ok()?;
+    ensure!(
+        before["metadata"]["deletionTimestamp"].is_string(),
+        "{before}"
+    );
+    let release = json!({"metadata": {"name": "a"}});
+    w.apply("secrets/a?fieldManager=one", &release)
+        .await?
+        .ok()?;
+    w.get("secrets/a").await?.refused(404, "NotFound", "")?;
+    // The release of what is gone must not bring it back empty.
+    let uid = before["metadata"]["uid"].clone();
+    let late = json!({"metadata": {"name": "a", "uid": uid}});
+    w.apply("secrets/a?fieldManager=one", &late)
+        .await?
+        .refused(409, "Conflict", "uid mismatch")?;
     Ok(())
 }
 
@@ -206,6 +232,19 @@ async fn an_apply_with_a_stale_version_conflicts(w: World) -> anyhow::Result<()>
     w.apply(path, &stale)
         .await?
         .refused(409, "Conflict", "the object has been modified")?;
+    Ok(())
+}
+
+async fn an_apply_with_another_uid_is_invalid(w: World) -> anyhow::Result<()> {
+    w.secret("a").await?;
+    let other = "00000000-0000-4000-8000-000000000000";
+    let config = json!({"metadata": {"name": "a", "uid": other, "labels": {"x": "1"}}});
+    let refusal = format!(
+        "Secret \"a\" is invalid: metadata.uid: Invalid value: \"{other}\": field is immutable"
+    );
+    w.apply("secrets/a?fieldManager=one", &config)
+        .await?
+        .refused(422, "Invalid", &refusal)?;
     Ok(())
 }
 

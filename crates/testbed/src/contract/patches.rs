@@ -8,6 +8,7 @@ use super::world::{World, version};
 super::case_list![
     a_merge_patch_with_a_stale_version_conflicts,
     a_merge_patch_with_the_current_version_passes,
+    a_merge_patch_with_another_uid_is_invalid,
     a_merge_patch_removes_with_null_and_replaces_lists,
     a_merge_patch_of_nothing_is_not_found,
     a_json_patch_test_that_fails_is_invalid,
@@ -48,6 +49,19 @@ async fn a_merge_patch_with_the_current_version_passes(w: World) -> anyhow::Resu
     w.merge("secrets/a", &json!({"metadata": {"finalizers": null}}))
         .await?
         .ok()?;
+    Ok(())
+}
+
+async fn a_merge_patch_with_another_uid_is_invalid(w: World) -> anyhow::Result<()> {
+    w.secret("a").await?;
+    let other = "00000000-0000-4000-8000-000000000000";
+    let patch = json!({"metadata": {"uid": other, "labels": {"x": "1"}}});
+    let refusal = format!(
+        "Secret \"a\" is invalid: metadata.uid: Invalid value: \"{other}\": field is immutable"
+    );
+    w.merge("secrets/a", &patch)
+        .await?
+        .refused(422, "Invalid", &refusal)?;
     Ok(())
 }
 

@@ -13,6 +13,7 @@ super::case_list![
     a_main_write_leaves_status_alone,
     a_new_object_comes_without_status,
     a_status_write_with_a_stale_version_conflicts,
+    a_status_patch_with_a_stale_version_conflicts,
     the_generation_follows_the_spec,
     without_a_status_subresource_status_is_plain_content,
 ];
@@ -83,6 +84,26 @@ async fn a_status_write_with_a_stale_version_conflicts(w: World) -> anyhow::Resu
         "Conflict",
         "widgets.contract.keyward.dev \"a\": the object has been modified",
     )?;
+    Ok(())
+}
+
+async fn a_status_patch_with_a_stale_version_conflicts(w: World) -> anyhow::Result<()> {
+    let made = widget(&w, json!({})).await?;
+    let patch =
+        json!({"metadata": {"resourceVersion": version(&made)?}, "status": {"phase": "Up"}});
+    let patched = w.merge("widgets/a/status", &patch).await?.ok()?;
+    ensure!(patched["status"]["phase"] == "Up", "{patched}");
+    let again =
+        json!({"metadata": {"resourceVersion": version(&made)?}, "status": {"phase": "Down"}});
+    w.merge("widgets/a/status", &again).await?.refused(
+        409,
+        "Conflict",
+        "widgets.contract.keyward.dev \"a\": the object has been modified",
+    )?;
+    // Guarding a write that changes nothing: the version is still checked.
+    w.merge("widgets/a/status", &patch)
+        .await?
+        .refused(409, "Conflict", "")?;
     Ok(())
 }
 
