@@ -176,9 +176,20 @@ fn orphans(s: &Scene, waits: &mut Waits) -> Option<Issued> {
     if !s.facts.issuer.revokes || (s.resource.deleting && !super::leave::revokes(s.facts)) {
         return None;
     }
+    // In place, what an overtaken process made may be on its way into the Secret until that is claimed for another.
+    let open = s.ledger.intent.as_ref().map(|intent| intent.version);
+    let claim = s.target().and_then(|target| target.claim);
+    if s.in_place() && open.is_some() && claim != open {
+        return None;
+    }
+    // And what did get in is what consumers read, recorded or not.
+    let in_use = s.target().map(|target| target.version);
     let listing = s.facts.issued.is()?;
-    let unrecorded =
-        |issued: &&Issued| !s.ledger.records(issued.version) && !s.ledger.records_id(&issued.id);
+    let unrecorded = |issued: &&Issued| {
+        !s.ledger.records(issued.version)
+            && !s.ledger.records_id(&issued.id)
+            && (in_use != Some(issued.version) || s.resource.deleting)
+    };
     let beyond = |issued: &Issued| issued.version > s.ledger.high;
     // A leaving resource takes everything of its own along; otherwise numbers we never gave out are not ours to judge.
     if !s.resource.deleting
