@@ -62,8 +62,12 @@ pub(super) fn rebuild_a_ledger_overtaken(s: &Scene, _: &mut Waits) -> Option<Cho
 
 /// A ledger from what can be seen: the Secrets and the issuer's list.
 ///
-/// Current becomes the highest version that somebody holds, else the highest that the issuer still knows. All others
-/// are put on their way out, in the usual order and with the usual care; what has no Secret is an orphan.
+/// Current becomes the version that status names, else the highest; in either case only if its Secret is whole and the
+/// issuer still knows it. All others are put on their way out, in the usual order and with the usual care; what has no
+/// Secret is an orphan.
+///
+/// The lost ledger may have opened one more rotation than can be seen, and its request may still be under way. So that
+/// no number is used twice, the next serial counts as spent.
 pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
     let alive = |stored: &Stored| match facts.issued.is() {
         Some(listing) => listing
@@ -78,10 +82,10 @@ pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
         .collect();
     complete.sort_by_key(|stored| stored.version);
     let usable = |stored: &&&Stored| !stored.leaving && stored.intact && alive(stored);
+    let named = |stored: &&&Stored| resource.named.as_ref() == Some(&stored.name);
     let current = complete
         .iter()
-        .rev()
-        .find(|stored| usable(stored) && !stored.holders.is_empty())
+        .find(|stored| usable(stored) && named(stored))
         .or_else(|| complete.iter().rev().find(usable));
     let current = if resource.deleting {
         None
@@ -111,7 +115,8 @@ pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
         .into_iter()
         .flatten()
         .map(|issued| issued.version);
-    let high = seen.chain(listed).max().unwrap_or_default();
+    let highest = seen.chain(listed).max().unwrap_or_default();
+    let high = Version::new(highest.next_serial().serial, u32::MAX);
     // The rotate annotation stands as it did before the loss: taking it for a new wish would rotate for nothing.
     let handled = resource.rotate.clone();
     let ledger = Ledger {
@@ -177,8 +182,10 @@ fn orphans(s: &Scene, waits: &mut Waits) -> Option<Issued> {
         return None;
     }
     let listing = s.facts.issued.is()?;
+    let open = s.ledger.intent.as_ref().map(|intent| intent.version);
+    // By id: a namesake of a recorded version, from a request that came twice, is an orphan too.
     let unrecorded =
-        |issued: &&Issued| !s.ledger.records(issued.version) && !s.ledger.records_id(&issued.id);
+        |issued: &&Issued| Some(issued.version) != open && !s.ledger.records_id(&issued.id);
     let beyond = |issued: &Issued| issued.version > s.ledger.high;
     // A leaving resource takes everything of its own along; otherwise numbers we never gave out are not ours to judge.
     if !s.resource.deleting

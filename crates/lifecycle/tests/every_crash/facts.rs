@@ -146,6 +146,11 @@ pub fn facts(
         guarded: o.resource.guarded,
         deleting: o.resource.deleting,
         suspended: false,
+        named: o
+            .secrets
+            .iter()
+            .find(|secret| o.resource.status != NOBODY && secret.credential == o.resource.status)
+            .map(|secret| names.secrets[&secret.name()].0.clone()),
         mirrored: current.is_some_and(|current| number_of(&current.id) == o.resource.status),
         rotate: (o.resource.rotate > 0).then(|| o.resource.rotate.to_string()),
         rollback: (o.resource.rollback > 0).then(|| version(o.resource.rollback)),
