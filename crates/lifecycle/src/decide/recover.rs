@@ -102,6 +102,7 @@ pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
         .filter_map(|stored| entry_of(stored, facts.now))
         .map(|mut entry| {
             entry.superseded = Some(facts.now);
+            entry.sealed = facts.policy.rollback.is_zero();
             entry
         })
         .collect();
@@ -138,7 +139,7 @@ pub(super) fn adopt_strays(s: &Scene, _: &mut Waits) -> Option<Choice> {
             && (stored.guarded || !stored.leaving)
     })?;
     let mut entry = entry_of(stray, s.now())?;
-    entry.superseded = Some(s.now());
+    (entry.superseded, entry.sealed) = (Some(s.now()), true);
     let mut ledger = s.ledger.clone();
     ledger.retiring.push(entry);
     Some(Choice::record(Change::Adopt, ledger, Because::StrayVersion))
