@@ -128,6 +128,7 @@ pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Choice {
         deleting: true,
         suspended: false,
         mirrored: true,
+        named: None,
         rotate: None,
         rollback: None,
         revoke_now: false,
@@ -168,10 +169,7 @@ pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Choice {
     match listing(facts) {
         Err(None) => Choice::ask(Question::Issued, Because::Departed),
         Err(Some(trouble)) => without_notes(facts, s.setback(Purpose::Retire, trouble), waits),
-        Ok(listing) => match listing
-            .iter()
-            .find(|issued| !ledger.records(issued.version))
-        {
+        Ok(listing) => match listing.iter().find(|issued| !ledger.records_id(&issued.id)) {
             Some(_) if !facts.read_after_listing => {
                 Choice::ask(Question::Resource, Because::Departed)
             }
