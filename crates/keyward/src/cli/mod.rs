@@ -2,6 +2,7 @@
 
 pub mod cluster;
 mod crds;
+mod demo;
 pub mod exit;
 mod explain;
 mod holders;
@@ -34,6 +35,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::DemoArgs),
     Run(run::RunArgs),
     Status(status::StatusArgs),
     Explain(explain::ExplainArgs),
@@ -83,6 +85,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 async fn dispatch(cli: Cli) -> Result<(), Failure> {
     match cli.command {
+        Command::Demo(args) => demo::run(args).await,
         Command::Run(args) => run::run(args).await,
         Command::Status(args) => status::run(args).await,
         Command::Explain(args) => explain::run(args).await,

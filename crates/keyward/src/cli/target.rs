@@ -7,7 +7,7 @@ use kube::api::{Api, DynamicObject};
 use kube::{Client, ResourceExt};
 use lifecycle::{Ledger, LedgerState};
 
-use super::cluster::{Cluster, ClusterArgs};
+use super::cluster::ClusterArgs;
 use super::exit::{Exit, Failure};
 use crate::controllers;
 use crate::engine::{Kind, names};
@@ -28,7 +28,6 @@ pub(crate) struct TargetArgs {
 /// The same, found out.
 pub(crate) struct Target {
     pub(crate) client: Client,
-    pub(crate) cluster: Cluster,
     pub(crate) kind: Arc<dyn Kind>,
     pub(crate) namespace: String,
     pub(crate) name: String,
@@ -110,7 +109,6 @@ impl TargetArgs {
                 .clone()
                 .unwrap_or_else(|| cluster.default_namespace().to_owned()),
             name: name.to_owned(),
-            cluster,
         })
     }
 }
