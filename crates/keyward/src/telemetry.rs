@@ -91,7 +91,7 @@ impl Telemetry {
         let result = match fault {
             None => "ok",
             Some(Fault::Outrun(_)) => "outrun",
-            Some(Fault::TimedOut(_) | Fault::Unreachable(_)) => "unknown",
+            Some(Fault::TimedOut(_) | Fault::Unreachable(_) | Fault::Past) => "unknown",
             Some(Fault::Refused { .. }) => "refused",
             Some(Fault::Issuer(trouble)) => kind_label(trouble.kind),
             Some(Fault::Deposed(_)) => "deposed",

@@ -128,6 +128,8 @@ struct Run {
     broken: Arc<Mutex<Vec<String>>>,
     consumer: Option<tokio::task::JoinHandle<()>>,
     patience: Duration,
+    /// The version to go back to.
+    previous: String,
 }
 
 fn options() -> Options {
@@ -165,7 +167,8 @@ impl Run {
             crashed,
             broken: Arc::default(),
             consumer: None,
-            patience: Duration::from_secs(10),
+            patience: Duration::from_secs(30),
+            previous: String::new(),
         }
     }
 
@@ -216,7 +219,7 @@ impl Run {
             }
             round += 1;
             if round % 8 == 0 {
-                self.stage.clock.jump(97);
+                self.stage.clock.jump(301);
                 if let Some(operator) = &self.operator {
                     operator.engine.world().queue.timers.notify_one();
                 }
@@ -413,14 +416,15 @@ async fn play(
         if scenario != Scenario::LateConsumer {
             run.consume();
             if !in_place {
-                run.until("a holder", |stage| stage.now_held("db-1-1"))
+                run.until("a holder", |stage| stage.now_held(&stage.now_secret()))
                     .await?;
             }
         }
     }
     if scenario == Scenario::Rollback {
+        run.previous = run.stage.now_version();
         run.stage.rotate("to-go-back").await;
-        run.until("the second version", |stage| stage.now_at("2.1"))
+        run.until("the second version", |stage| stage.now_beyond(1))
             .await?;
     }
     let base_api = run.stage.server.faults().count_of(OPERATOR);
@@ -492,6 +496,7 @@ async fn act(
         gone: false,
     };
     let second = |stage: &Stage| stage.now_settled_beyond(1);
+    let first = run.stage.now_secret();
     match scenario {
         Scenario::Create => {
             run.stage.create_with(spec).await;
@@ -510,11 +515,7 @@ async fn act(
             run.until("the second version", second).await?;
         }
         Scenario::SecretDeleted => {
-            let name = if run.stage.in_place {
-                "target"
-            } else {
-                "db-1-1"
-            };
+            let name = if run.stage.in_place { "target" } else { &first };
             // Without a Secret there is no value in place that could work.
             if run.stage.in_place {
                 run.stop_consuming();
@@ -536,7 +537,7 @@ async fn act(
         }
         Scenario::NeverReleased => {
             run.stop_consuming();
-            run.stage.hold("db-1-1", "example.org/stubborn").await;
+            run.stage.hold(&first, "example.org/stubborn").await;
             run.stage.rotate("again").await;
             run.until("the wait is shown", |stage| {
                 stage.now_says("HeldByConsumers")
@@ -545,8 +546,8 @@ async fn act(
             if minted > 0 && run.stage.live().len() != 2 {
                 return Err("a held version was revoked".to_owned());
             }
-            run.stage.release("db-1-1", HOLDER).await;
-            run.stage.release("db-1-1", "example.org/stubborn").await;
+            run.stage.release(&first, HOLDER).await;
+            run.stage.release(&first, "example.org/stubborn").await;
             run.until("rest", second).await?;
         }
         Scenario::LateConsumer => {
@@ -555,10 +556,11 @@ async fn act(
             run.until("the second version", second).await?;
         }
         Scenario::Rollback => {
+            let back = run.previous.clone();
             run.stage
-                .annotate("keyward.dev/rollback", Some("1.1"))
+                .annotate("keyward.dev/rollback", Some(&run.previous))
                 .await;
-            run.until("the first version again", |stage| stage.now_at("1.1"))
+            run.until("the first version again", |stage| stage.now_at(&back))
                 .await?;
             run.stage
                 .edit_spec(json!({ "retire": { "rollbackSeconds": 0 } }))

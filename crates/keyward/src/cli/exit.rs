@@ -105,9 +105,11 @@ impl Failure {
             Fault::TimedOut(_) | Fault::Unreachable(_) => {
                 Self::new(Exit::Unreachable, fault.to_string()).hint(REACH)
             }
-            Fault::Outrun(_) | Fault::Refused { .. } | Fault::Issuer(_) | Fault::Deposed(_) => {
-                Self::new(Exit::Failed, fault.to_string())
-            }
+            Fault::Outrun(_)
+            | Fault::Refused { .. }
+            | Fault::Issuer(_)
+            | Fault::Deposed(_)
+            | Fault::Past => Self::new(Exit::Failed, fault.to_string()),
         }
     }
 

@@ -16,6 +16,7 @@ use super::words::{self, ago, until};
 use crate::engine::ask::ask;
 use crate::engine::facts::facts;
 use crate::engine::observe::{Memory, observe};
+use crate::engine::queue::Horizon;
 use crate::engine::work::Clock;
 use crate::engine::{Engine, Key, Options};
 
@@ -78,7 +79,7 @@ async fn explain(target: &Target, ask_issuer: bool) -> Result<Explanation, Failu
         checked: Some(world.now()),
         ..Memory::default()
     };
-    let mut sight = observe(world, &key, &mut memory)
+    let mut sight = observe(world, &key, &mut memory, &Horizon::default())
         .await
         .map_err(|fault| Failure::of_fault(&fault))?
         .ok_or_else(|| target.missing())?;

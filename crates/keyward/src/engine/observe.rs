@@ -11,6 +11,7 @@ use lifecycle::{
 };
 use sources::{Source, Values};
 
+use super::queue::Horizon;
 use super::trouble::Fault;
 use super::work::World;
 use super::{Key, Kind, names, secrets};
@@ -22,8 +23,8 @@ pub struct Sight {
     pub object: DynamicObject,
     pub gone: bool,
     pub secrets: Vec<Secret>,
-    /// Uids of Secrets that were there and are gone.
-    pub lost: Vec<String>,
+    /// The newest that was seen of each object: no look may show anything older.
+    pub horizon: Horizon,
     pub source: Result<Arc<dyn Source>, Refusal>,
     /// Changes whenever the login does.
     pub login: String,
@@ -91,6 +92,21 @@ impl Sight {
         Owner::new(world.cluster.clone(), &self.uid())
     }
 
+    /// Moves the horizon up to what is known now.
+    pub fn note_what_was_seen(&mut self) {
+        if !self.gone {
+            self.horizon.resource = self.object.resource_version();
+        }
+        let gone = std::mem::take(&mut self.horizon.gone);
+        let seen = self
+            .secrets
+            .iter()
+            .filter_map(|secret| Some((secret.uid()?, secret.resource_version()?)));
+        self.horizon.secrets = seen.collect();
+        self.horizon.gone = gone.into_iter().collect();
+        self.horizon.login = Some(self.login.clone());
+    }
+
     /// Replaces or adds a Secret by what a reply showed.
     pub fn saw_secret(&mut self, secret: Secret) {
         let uid = secret.uid();
@@ -103,7 +119,7 @@ impl Sight {
     pub fn lost_secret(&mut self, uid: &str) {
         self.secrets
             .retain(|secret| secret.uid().as_deref() != Some(uid));
-        self.lost.push(uid.to_owned());
+        self.horizon.gone.push(uid.to_owned());
     }
 
     /// The reply of a write is a live read; one that follows a listing makes the listing fit to judge by.
@@ -129,12 +145,16 @@ pub async fn observe(
     world: &World,
     key: &Key,
     memory: &mut Memory,
+    horizon: &Horizon,
 ) -> Result<Option<Sight>, Fault> {
     let kind = world.kinds[key.kind].clone();
     let Some((object, gone)) = read_resource(world, key, kind.as_ref(), memory).await? else {
         return Ok(None);
     };
     let secrets = read_secrets(world, &object).await?;
+    if !gone {
+        refuse_the_past(horizon, &object, &secrets)?;
+    }
     memory.last = Some(object.clone());
     let fresh_login = has_setbacks(&object);
     let (source, login) = world
@@ -145,7 +165,7 @@ pub async fn observe(
         object,
         gone,
         secrets,
-        lost: Vec::new(),
+        horizon: horizon.clone(),
         source,
         login,
         issued: Known::NotAsked,
@@ -173,7 +193,12 @@ pub async fn look_again(world: &World, key: &Key, sight: &mut Sight) -> Result<(
     let kind = sight.kind.clone();
     match read_resource(world, key, kind.as_ref(), &mut memory).await? {
         Some((object, gone)) => {
-            sight.secrets = read_secrets(world, &object).await?;
+            let secrets = read_secrets(world, &object).await?;
+            sight.note_what_was_seen();
+            if !gone {
+                refuse_the_past(&sight.horizon, &object, &secrets)?;
+            }
+            sight.secrets = secrets;
             sight.object = object;
             sight.gone = gone;
         }
@@ -181,6 +206,28 @@ pub async fn look_again(world: &World, key: &Key, sight: &mut Sight) -> Result<(
     }
     sight.read_after_listing = matches!(sight.issued, Known::Is(_));
     Ok(())
+}
+
+/// The API server promises that reads are not older than what was acknowledged before; a proxy or a restored cluster
+/// may not. Deciding from the past is how credentials get revoked while they are in use.
+fn refuse_the_past(
+    horizon: &Horizon,
+    object: &DynamicObject,
+    secrets: &[Secret],
+) -> Result<(), Fault> {
+    let seen: Vec<(String, String)> = secrets
+        .iter()
+        .filter_map(|secret| Some((secret.uid()?, secret.resource_version()?)))
+        .collect();
+    let version = object.resource_version();
+    let seen = seen
+        .iter()
+        .map(|(uid, version)| (uid.as_str(), version.as_str()));
+    if horizon.allows(version.as_deref(), seen) {
+        Ok(())
+    } else {
+        Err(Fault::Past)
+    }
 }
 
 async fn read_resource(

@@ -8,6 +8,7 @@ use super::act::act;
 use super::ask::ask;
 use super::facts::facts;
 use super::observe::{Memory, Sight, look_again, observe};
+use super::queue::Horizon;
 use super::trouble::Fault;
 use super::work::World;
 use super::{Key, events, report};
@@ -31,24 +32,15 @@ pub enum Outcome {
     Departed { uid: String },
 }
 
-/// What a pass saw last, so that its own writes do not wake it.
-#[derive(Debug, Default)]
-pub struct Seen {
-    pub resource: Option<String>,
-    pub secrets: Vec<(String, String)>,
-    pub gone: Vec<String>,
-    pub login: Option<String>,
-}
-
 /// Runs a pass to its end. Trouble with the issuer is written into the ledger and is no error here; trouble with the
 /// API server is.
 pub async fn pass(
     world: &World,
     key: &Key,
     memory: &mut Memory,
-    seen: &mut Seen,
+    horizon: &mut Horizon,
 ) -> Result<Outcome, Fault> {
-    let Some(mut sight) = observe(world, key, memory).await? else {
+    let Some(mut sight) = observe(world, key, memory, horizon).await? else {
         return Ok(Outcome::Done);
     };
     let outcome = go(world, key, &mut sight).await;
@@ -58,14 +50,8 @@ pub async fn pass(
         .in_hand
         .take()
         .filter(|fresh| fresh.minted_here && still_open(&sight, fresh.version));
-    seen.resource = sight.object.resource_version();
-    seen.secrets = sight
-        .secrets
-        .iter()
-        .filter_map(|secret| Some((secret.uid()?, secret.resource_version()?)))
-        .collect();
-    seen.gone = std::mem::take(&mut sight.lost);
-    seen.login = Some(sight.login.clone());
+    sight.note_what_was_seen();
+    *horizon = std::mem::take(&mut sight.horizon);
     outcome
 }
 
@@ -178,7 +164,8 @@ async fn perform(
             fault @ (Fault::Outrun(_)
             | Fault::TimedOut(_)
             | Fault::Unreachable(_)
-            | Fault::Deposed(_)),
+            | Fault::Deposed(_)
+            | Fault::Past),
         ) => Err(fault),
         Err(fault @ (Fault::Refused { .. } | Fault::Issuer(_))) => {
             tracing::warn!(

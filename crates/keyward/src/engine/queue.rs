@@ -44,8 +44,8 @@ impl Sighting {
     }
 }
 
-/// What the last pass saw or wrote.
-#[derive(Debug, Default)]
+/// What the last pass saw or wrote. No later look may show anything older.
+#[derive(Debug, Default, Clone)]
 pub struct Horizon {
     pub resource: Option<String>,
     pub secrets: HashMap<String, String>,
@@ -54,6 +54,25 @@ pub struct Horizon {
 }
 
 impl Horizon {
+    /// Whether a resource at this version, with these Secrets (uid and version), is no step back in time. An answer
+    /// from before what we have already seen is no answer.
+    pub fn allows<'a>(
+        &self,
+        resource: Option<&str>,
+        mut secrets: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> bool {
+        let resource_back = match (&self.resource, resource) {
+            (Some(known), Some(now)) => known != now && not_newer(now, known),
+            (None, _) | (_, None) => false,
+        };
+        let secret_back = secrets.any(|(uid, now)| {
+            let known = self.secrets.get(uid);
+            known.is_some_and(|known| known != now && not_newer(now, known))
+                || self.gone.iter().any(|gone| gone == uid)
+        });
+        !resource_back && !secret_back
+    }
+
     fn covers(&self, sighting: &Sighting) -> bool {
         match sighting {
             Sighting::Resource { version } => self
@@ -137,7 +156,13 @@ impl std::fmt::Debug for Queue {
 /// What becomes of a resource after a pass.
 #[derive(Debug)]
 pub enum Then {
-    Wait { until: Option<Timestamp> },
+    /// It was cut short.
+    Retry {
+        at: Timestamp,
+    },
+    Wait {
+        until: Option<Timestamp>,
+    },
     Again,
     Forget,
 }
@@ -185,20 +210,21 @@ impl Queue {
     }
 
     /// The next in line, marked as being worked on.
-    pub fn take(&self) -> Option<(Key, Memory)> {
+    pub fn take(&self) -> Option<(Key, Memory, Horizon)> {
         let mut inner = self.lock();
         let key = inner.ready.pop_front()?;
         let state = inner.states.entry(key.clone()).or_default();
         state.queued = false;
         state.running = true;
         let memory = std::mem::take(&mut state.memory);
+        let horizon = std::mem::take(&mut state.horizon);
         if let Some(at) = state.timer.take() {
             inner.timers.remove(&(at, key.clone()));
         }
         if !inner.ready.is_empty() {
             self.ready.notify_one();
         }
-        Some((key, memory))
+        Some((key, memory, horizon))
     }
 
     /// The pass is over. Events that came meanwhile and show something newer put it back in line at once.
@@ -210,20 +236,27 @@ impl Queue {
         state.running = false;
         state.memory = memory;
         state.horizon = horizon;
-        state
-            .pending
-            .retain(|pending| pending.chances > 0 && !state.horizon.covers(&pending.sighting));
-        let news = !state.pending.is_empty();
-        for pending in &mut state.pending {
-            pending.chances = if pending.sighting.has_version() {
-                pending.chances - 1
-            } else {
-                0
-            };
+        // A pass that was cut short has seen nothing for certain: what woke it still stands, for the next one.
+        let cut_short = matches!(then, Then::Retry { .. });
+        let mut news = false;
+        if !cut_short {
+            state
+                .pending
+                .retain(|pending| pending.chances > 0 && !state.horizon.covers(&pending.sighting));
+            news = !state.pending.is_empty();
+            for pending in &mut state.pending {
+                let kept = pending.sighting.has_version();
+                pending.chances = if kept { pending.chances - 1 } else { 0 };
+            }
         }
         match then {
             Then::Forget if !news => {
                 inner.states.remove(key);
+            }
+            Then::Retry { at } => {
+                state.timer = Some(*at);
+                inner.timers.insert((*at, key.clone()), ());
+                self.timers.notify_one();
             }
             Then::Wait { until } if !news => {
                 state.timer = *until;
@@ -349,18 +382,51 @@ mod tests {
     fn a_pass_that_read_something_older_than_what_woke_it_looks_again() {
         let queue = Queue::default();
         queue.sighted(&key("a"), seen("9"));
-        let (taken, memory) = queue.take().unwrap();
+        let (taken, memory, _) = queue.take().unwrap();
         queue.finish(&taken, memory, horizon("8"), &Then::Wait { until: None });
-        let (taken, memory) = queue.take().expect("another look");
+        let (taken, memory, _) = queue.take().expect("another look");
         queue.finish(&taken, memory, horizon("9"), &Then::Wait { until: None });
         assert!(queue.take().is_none());
+    }
+
+    #[test]
+    fn an_answer_from_the_past_is_no_answer() {
+        let mut known = horizon("9");
+        known.secrets.insert("s".into(), "5".into());
+        known.gone.push("old".into());
+        let none = std::iter::empty;
+        assert!(known.allows(Some("9"), none()) && known.allows(Some("10"), none()));
+        assert!(!known.allows(Some("8"), none()));
+        assert!(known.allows(Some("9"), [("s", "5"), ("new", "1")].into_iter()));
+        assert!(!known.allows(Some("9"), [("s", "4")].into_iter()));
+        assert!(
+            !known.allows(Some("9"), [("old", "7")].into_iter()),
+            "it was seen to be gone"
+        );
+    }
+
+    #[test]
+    fn what_woke_a_pass_that_was_cut_short_wakes_the_next() {
+        let queue = Queue::default();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        queue.sighted(&key("a"), seen("9"));
+        let (taken, memory, before) = queue.take().unwrap();
+        queue.finish(&taken, memory, before, &Then::Retry { at: at(10) });
+        assert!(queue.take().is_none(), "not before its time");
+        queue.due(at(10));
+        let (taken, memory, _) = queue.take().unwrap();
+        queue.finish(&taken, memory, horizon("8"), &Then::Wait { until: None });
+        assert!(
+            queue.take().is_some(),
+            "it read something older than what woke the first"
+        );
     }
 
     #[test]
     fn our_own_writes_do_not_wake_us() {
         let queue = Queue::default();
         queue.sighted(&key("a"), seen("1"));
-        let (taken, memory) = queue.take().unwrap();
+        let (taken, memory, _) = queue.take().unwrap();
         queue.sighted(&key("a"), seen("5"));
         queue.finish(&taken, memory, horizon("7"), &Then::Wait { until: None });
         queue.sighted(&key("a"), seen("7"));
@@ -373,7 +439,7 @@ mod tests {
     fn what_happens_during_a_pass_is_not_missed() {
         let queue = Queue::default();
         queue.sighted(&key("a"), seen("1"));
-        let (taken, memory) = queue.take().unwrap();
+        let (taken, memory, _) = queue.take().unwrap();
         queue.sighted(
             &key("a"),
             Sighting::Secret {
@@ -392,7 +458,7 @@ mod tests {
         let at = |second| Timestamp::from_second(second).unwrap();
         for (name, second) in [("a", 10), ("b", 20)] {
             queue.sighted(&key(name), seen("1"));
-            let (taken, memory) = queue.take().unwrap();
+            let (taken, memory, _) = queue.take().unwrap();
             queue.finish(
                 &taken,
                 memory,
@@ -412,7 +478,7 @@ mod tests {
     fn what_went_while_a_watch_was_down_is_noticed() {
         let queue = Queue::default();
         queue.sighted(&key("a"), seen("1"));
-        let (taken, memory) = queue.take().unwrap();
+        let (taken, memory, _) = queue.take().unwrap();
         let mut known = horizon("1");
         known.secrets.insert("s".into(), "1".into());
         queue.finish(&taken, memory, known, &Then::Wait { until: None });

@@ -11,6 +11,9 @@ pub enum Fault {
     /// It may have happened.
     #[error("{0}: no answer from the API server in time")]
     TimedOut(&'static str),
+    /// The answer is older than one we had before.
+    #[error("the API server's answer is older than an earlier one")]
+    Past,
     /// The API server said no.
     #[error("{act}: the API server refused ({code} {reason})")]
     Refused {
@@ -58,7 +61,9 @@ impl Fault {
             } => TroubleKind::Denied,
             Self::Refused { .. } => TroubleKind::Rejected,
             Self::Outrun(_) => TroubleKind::Conflict,
-            Self::TimedOut(_) | Self::Unreachable(_) | Self::Deposed(_) => TroubleKind::Unreachable,
+            Self::TimedOut(_) | Self::Unreachable(_) | Self::Deposed(_) | Self::Past => {
+                TroubleKind::Unreachable
+            }
             Self::Issuer(trouble) => return trouble.clone(),
         };
         Trouble::new(kind, self.to_string())

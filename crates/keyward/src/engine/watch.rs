@@ -218,6 +218,9 @@ impl Follower<Secret> for Secrets {
             },
         );
         wake_users_of_login(world, secret);
+        if let (Some(namespace), Some(name)) = (&secret.metadata.namespace, &secret.metadata.name) {
+            world.logins.gone(namespace, name);
+        }
     }
 
     fn listed(&mut self, world: &World, namespace: Option<&str>) {
@@ -283,6 +286,13 @@ fn wake_users_of_login(world: &World, secret: &PartialObjectMeta<Secret>) {
         return;
     };
     let version = metadata.resource_version.clone().unwrap_or_default();
+    let ours = metadata
+        .labels
+        .as_ref()
+        .is_some_and(|labels| labels.contains_key(names::OWNER_UID));
+    if !ours && !version.is_empty() && metadata.deletion_timestamp.is_none() {
+        world.logins.seen(namespace, name, &version);
+    }
     for key in world.logins.users_of(namespace, name, &version) {
         let version = version.clone();
         world.queue.sighted(&key, Sighting::Login { version });

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::lease::{self, LeaseOptions, Standing};
 use super::limits::Limits;
 use super::observe::Memory;
-use super::pass::{Outcome, Seen, pass};
+use super::pass::{Outcome, pass};
 use super::queue::{Horizon, Queue, Then, not_newer};
 use super::trouble::Fault;
 use super::watch::{Scope, watch};
@@ -31,6 +31,9 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 
 /// How long a login that was read is used without reading it again.
 const LOGIN_LASTS: Duration = Duration::from_secs(60);
+
+/// How many answers in a row must be older than an earlier one before they are taken for the truth.
+const BELIEVE_THE_PAST_AFTER: u32 = 5;
 
 /// When the remains of a departed resource are looked for, after its end.
 const AFTERLIFE: [SignedDuration; 2] =
@@ -227,6 +230,9 @@ impl World {
             ));
         };
         let version = found.resource_version().unwrap_or_default();
+        if self.logins.has_newer(&slot, &version) {
+            return Err(Fault::Past);
+        }
         self.logins.used_by(&slot, user, &version);
         let source = kind.open(object, &secrets::values(&found));
         if let Ok(source) = &source {
@@ -254,6 +260,8 @@ struct Opened {
 /// Sources by login, and who uses which login. A convenience: an old login is refused by the issuer, not by us.
 #[derive(Debug, Default)]
 pub struct Logins {
+    /// The newest version seen of every Secret that is not ours: any of them may turn out to be a login.
+    newest: Mutex<HashMap<(String, String), String>>,
     opened: Mutex<HashMap<Slot, Opened>>,
     users: Mutex<HashMap<(String, String), (String, HashSet<Key>)>>,
 }
@@ -298,6 +306,24 @@ impl Logins {
             version.clone_into(&mut entry.0);
         }
         entry.1.insert(user);
+    }
+
+    fn has_newer(&self, slot: &Slot, version: &str) -> bool {
+        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = newest.get(&(slot.namespace.clone(), slot.login.clone()));
+        known.is_some_and(|known| !not_newer(known, version))
+    }
+
+    /// A Secret that is not ours was seen.
+    pub fn seen(&self, namespace: &str, name: &str, version: &str) {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.insert((namespace.to_owned(), name.to_owned()), version.to_owned());
+    }
+
+    /// A Secret that is not ours is gone.
+    pub fn gone(&self, namespace: &str, name: &str) {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.remove(&(namespace.to_owned(), name.to_owned()));
     }
 
     /// Who must hear of a change of this Secret. Its first sight after a start is no change.
@@ -484,7 +510,7 @@ async fn keep_time(world: Arc<World>) {
 
 async fn work(world: Arc<World>, stop: CancellationToken) {
     loop {
-        let Some((key, memory)) = world.queue.take() else {
+        let Some((key, memory, horizon)) = world.queue.take() else {
             tokio::select! {
                 () = world.queue.ready.notified() => continue,
                 () = stop.cancelled() => return,
@@ -494,15 +520,14 @@ async fn work(world: Arc<World>, stop: CancellationToken) {
         if stop.is_cancelled() && !held {
             return;
         }
-        turn(&world, key, memory).await;
+        turn(&world, key, memory, horizon).await;
     }
 }
 
 /// One resource's turn. A panic in it is this resource's trouble and nobody else's.
-async fn turn(world: &World, key: Key, mut memory: Memory) {
-    let mut seen = Seen::default();
+async fn turn(world: &World, key: Key, mut memory: Memory, mut horizon: Horizon) {
     let begun = Instant::now();
-    let result = AssertUnwindSafe(pass(world, &key, &mut memory, &mut seen))
+    let result = AssertUnwindSafe(pass(world, &key, &mut memory, &mut horizon))
         .catch_unwind()
         .await;
     world
@@ -515,24 +540,22 @@ async fn turn(world: &World, key: Key, mut memory: Memory) {
         }
         Ok(Err(fault)) => {
             memory.unreachable = memory.unreachable.saturating_add(1);
+            if matches!(fault, Fault::Past) && memory.unreachable > BELIEVE_THE_PAST_AFTER {
+                // It stays in the past: the cluster itself was set back, as by a restore.
+                horizon = Horizon::default();
+            }
             tracing::warn!(resource = %key, kind = world.kinds[key.kind].controller(), %fault, "pass cut short; trying again");
-            Then::Wait {
-                until: Some(later(world.now(), pause(memory.unreachable))),
+            Then::Retry {
+                at: later(world.now(), pause(memory.unreachable)),
             }
         }
         Err(_) => {
             world.telemetry.panicked(world.kinds[key.kind].controller());
             tracing::error!(resource = %key, kind = world.kinds[key.kind].controller(), "a pass panicked; others go on");
-            Then::Wait {
-                until: Some(later(world.now(), SignedDuration::from_mins(1))),
+            Then::Retry {
+                at: later(world.now(), SignedDuration::from_mins(1)),
             }
         }
-    };
-    let horizon = Horizon {
-        resource: seen.resource,
-        secrets: seen.secrets.into_iter().collect(),
-        gone: seen.gone,
-        login: seen.login,
     };
     world.queue.finish(&key, memory, horizon, &then);
 }

@@ -257,6 +257,21 @@ impl Stage {
         )
     }
 
+    pub(crate) fn now_version(&self) -> String {
+        self.says().3
+    }
+
+    /// The Secret that status names.
+    pub(crate) fn now_secret(&self) -> String {
+        let named = self.stored().map(|object| {
+            object["status"]["secretName"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        });
+        named.unwrap_or_default()
+    }
+
     pub(crate) fn now_settled(&self) -> std::future::Ready<bool> {
         let (ready, live, reason, _) = self.says();
         std::future::ready(ready && live == 1 && (reason == "UpToDate" || reason == "RolledBack"))
