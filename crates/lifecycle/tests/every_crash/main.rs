@@ -5,6 +5,7 @@
     reason = "these modules are shared with the example that runs the long walk"
 )]
 
+mod broken;
 mod configurations;
 mod consumers;
 mod explore;
