@@ -39,13 +39,11 @@ pub(super) fn condemn_in_an_emergency(s: &Scene, _: &mut Waits) -> Option<Choice
     ))
 }
 
-/// A complete Secret with a number the ledger never gave out: the ledger went back in time.
+/// A Secret with a number, or reserved for a number, that the ledger never gave out: the ledger went back in time.
 pub(super) fn rebuild_a_ledger_overtaken(s: &Scene, _: &mut Waits) -> Option<Choice> {
-    let overtaken = s
-        .facts
-        .secrets
-        .iter()
-        .any(|stored| !is_draft(stored) && stored.version > s.ledger.high);
+    let overtaken = s.facts.secrets.iter().any(|stored| {
+        !is_draft(stored) && stored.version.max(stored.claim.unwrap_or_default()) > s.ledger.high
+    });
     if !overtaken {
         return None;
     }
@@ -132,16 +130,24 @@ pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
 
 /// A complete Secret that the ledger does not explain, from a process that was overtaken between storing and
 /// publishing. With a record it is retired like any other: fenced, released, revoked, in this order.
+///
+/// In place the write itself was the publication: consumers already use what is in the target, so it becomes current.
 pub(super) fn adopt_strays(s: &Scene, _: &mut Waits) -> Option<Choice> {
     let stray = s.facts.secrets.iter().find(|stored| {
-        stored.role == Role::Final
+        !is_draft(stored)
+            && !is_blank(stored)
             && !s.ledger.records(stored.version)
             && (stored.guarded || !stored.leaving)
     })?;
     let mut entry = entry_of(stray, s.now())?;
-    (entry.superseded, entry.sealed) = (Some(s.now()), true);
     let mut ledger = s.ledger.clone();
-    ledger.retiring.push(entry);
+    if stray.role == Role::Target && !s.resource.deleting {
+        s.supersede_current(&mut ledger);
+        ledger.current = Some(entry);
+    } else {
+        (entry.superseded, entry.sealed) = (Some(s.now()), true);
+        ledger.retiring.push(entry);
+    }
     Some(Choice::record(Change::Adopt, ledger, Because::StrayVersion))
 }
 
@@ -175,7 +181,22 @@ pub(super) fn sweep_orphans(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     if !s.facts.read_after_listing {
         return Some(Choice::ask(Question::Resource, Because::OrphanFound));
     }
+    if s.in_place()
+        && let Some(target) = s.target()
+        && !s.resource.deleting
+        && target.claim == Some(orphans.version)
+    {
+        return reserve_against(s);
+    }
     Some(sweep(&orphans))
+}
+
+/// In place, a late write may still put the orphan into the target, and consumers would take it up. So the target is
+/// first reserved for another version: the current one, or the one that is about to be made.
+fn reserve_against(s: &Scene) -> Option<Choice> {
+    let current = s.ledger.current.as_ref()?;
+    let step = Step::Claim(current.version);
+    Some(Choice::act(step, Because::OrphanFound))
 }
 
 fn orphans(s: &Scene, waits: &mut Waits) -> Option<Issued> {
