@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use super::scene::{Choice, Scene, Waits, entry_of, is_blank, is_draft, listing};
 use crate::schedule::{later, spread};
 use crate::{
-    Because, Change, Facts, Issued, Ledger, Purpose, Question, Resource, Role, Step, Stored,
+    Because, Change, Entry, Facts, Issued, Ledger, Purpose, Question, Resource, Role, Step, Stored,
     Version,
 };
 
@@ -90,7 +90,7 @@ pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
     } else {
         current.and_then(|stored| entry_of(stored, facts.now))
     };
-    let retiring = complete
+    let mut retiring: Vec<Entry> = complete
         .iter()
         .filter(|stored| {
             current
@@ -104,6 +104,7 @@ pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
             entry
         })
         .collect();
+    retiring.extend(overwritten(facts));
     let seen = facts
         .secrets
         .iter()
@@ -126,6 +127,29 @@ pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
         ..Ledger::default()
     };
     Choice::record(Change::Rebuilt, ledger, Because::LedgerLost)
+}
+
+/// In place, a value that was overwritten may still be in use, and only the lost ledger knew since when. It gets the
+/// whole overlap once more.
+fn overwritten(facts: &Facts) -> Vec<Entry> {
+    let target = facts
+        .secrets
+        .iter()
+        .find(|stored| stored.role == Role::Target && !is_blank(stored));
+    let Some(target) = target else {
+        return Vec::new();
+    };
+    let older = |issued: &&Issued| issued.version < target.version;
+    let listed = facts.issued.is().into_iter().flatten();
+    listed
+        .filter(older)
+        .filter_map(|issued| {
+            let mut entry = entry_of(target, facts.now)?;
+            (entry.version, entry.id) = (issued.version, issued.id.clone());
+            (entry.superseded, entry.sealed) = (Some(facts.now), true);
+            Some(entry)
+        })
+        .collect()
 }
 
 /// A complete Secret that the ledger does not explain, from a process that was overtaken between storing and

@@ -199,17 +199,17 @@ fn tick(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
     push(run, out, Event::Ticks, next);
 }
 
-/// In place nobody can hold anything: that consumers notice the new value within the overlap is assumed, and said so
-/// in the documentation.
-fn consumers_keep_up(c: &Configuration, w: &World) -> bool {
+/// In place nobody can hold anything: that consumers notice a new value, or the end of it, within the overlap is
+/// assumed, and said so in the documentation.
+pub fn consumers_keep_up(c: &Configuration, w: &World) -> bool {
     match c.policy.delivery {
         Delivery::Versioned => true,
-        Delivery::InPlace => w.target().is_none_or(|target| {
-            target.credential == NOBODY
-                || w.consumers
-                    .iter()
-                    .all(|consumer| [NOBODY, target.credential].contains(&consumer.using))
-        }),
+        Delivery::InPlace => {
+            let there = w.target().map_or(NOBODY, |target| target.credential);
+            w.consumers
+                .iter()
+                .all(|consumer| [NOBODY, there].contains(&consumer.using))
+        }
     }
 }
 
