@@ -107,7 +107,7 @@ fn configurations() -> impl Strategy<Value = Configuration> {
 
 /// The clock jumps: forward only as far as in-place consumers can be expected to have kept up.
 fn jump(c: &Configuration, w: &mut World, choice: u16) {
-    if choice % 2 == 0 {
+    if choice.is_multiple_of(2) {
         w.now -= TWO_DAYS;
     } else if consumers_keep_up(c, w) {
         w.now += TWO_DAYS;
@@ -127,7 +127,7 @@ fn walk(c: &Configuration, choices: &[u16]) -> Result<(), TestCaseError> {
     let mut way: Vec<(World, Event)> = Vec::new();
     let mut out = Vec::new();
     for choice in choices {
-        if choice % 97 == 0 {
+        if choice.is_multiple_of(97) {
             jump(c, &mut w, choice / 97);
         }
         out.clear();

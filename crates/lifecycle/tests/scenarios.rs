@@ -19,8 +19,8 @@ const EXPECT: &str = "\nexpect:\n";
 fn files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
+        .expect("the folder of scenarios")
+        .map(|entry| entry.expect("a readable entry").path())
         .filter(|path| path.extension().is_some_and(|end| end == "yaml"))
         .collect();
     files.sort();
@@ -39,7 +39,7 @@ fn outcome(facts: &Facts) -> Value {
 }
 
 fn read(path: &Path) -> (String, Scenario) {
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = std::fs::read_to_string(path).expect("readable");
     let scenario =
         serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     (text, scenario)
@@ -55,8 +55,8 @@ fn every_scenario_is_decided_as_written_down() {
         if update {
             let facts = text.split(EXPECT).next().unwrap().trim_end();
             let expect = serde_saphyr::to_string(&outcome).unwrap();
-            let indented: String = expect.lines().map(|line| format!("  {line}\n")).collect();
-            std::fs::write(&path, format!("{facts}\n{EXPECT}{indented}")).unwrap();
+            let indented = format!("  {}\n", expect.trim_end().replace('\n', "\n  "));
+            std::fs::write(&path, format!("{facts}\n{EXPECT}{indented}")).expect("writable");
         } else if outcome != scenario.expect {
             wrong.push(format!(
                 "{}\n  expected {}\n  decided  {outcome}",

@@ -20,7 +20,9 @@ pub const UID: &str = "6f1c2d3e-0000-4000-8000-00000000000a";
 
 /// Every ledger that was ever written in this run, so that a state needs only its number.
 #[derive(Debug, Default)]
-pub struct Ledgers(RwLock<(HashMap<Arc<Ledger>, u32>, Vec<Arc<Ledger>>)>);
+pub struct Ledgers(RwLock<Table>);
+
+type Table = (HashMap<Arc<Ledger>, u32>, Vec<Arc<Ledger>>);
 
 impl Ledgers {
     pub fn of(&self, number: u32) -> Option<Arc<Ledger>> {

@@ -83,7 +83,7 @@ fn operator_moves(run: &Run, w: &World, index: usize, out: &mut Vec<(Event, Worl
     let other_at_work = (0..run.configuration.leaders)
         .any(|other| other != index && w.operators[other].phase != Phase::Idle);
     let mut beyond = 0;
-    let mut finish = |event, mut next: World, out: &mut Vec<(Event, World)>| {
+    let finish = |event, mut next: World, out: &mut Vec<(Event, World)>| {
         operator::rest_if_done(run, &mut next, index);
         push(run, out, event, next);
     };
