@@ -151,7 +151,7 @@ fn walk(c: &Configuration, choices: &[u16]) -> Result<(), TestCaseError> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 400,
+        cases: 3000,
         failure_persistence: None,
         max_shrink_iters: 2000,
         ..ProptestConfig::default()

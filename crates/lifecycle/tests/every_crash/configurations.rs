@@ -301,21 +301,12 @@ pub fn all() -> Vec<Configuration> {
     }
     all.extend(for_each(
         &[
-            (
-                "chosen: deletion, late request, lost answer",
-                Minting::Chosen,
-            ),
-            (
-                "read back: deletion, late request, lost answer",
-                Minting::ReadBack,
-            ),
-            (
-                "shown once: deletion, late request, lost answer",
-                Minting::ShownOnce,
-            ),
+            ("chosen: deletion, late request", Minting::Chosen),
+            ("read back: deletion, late request", Minting::ReadBack),
+            ("shown once: deletion, late request", Minting::ShownOnce),
         ],
         |c| {
-            (c.left.deletions, c.left.lates, c.left.losses) = (1, 1, 1);
+            (c.left.deletions, c.left.lates) = (1, 1);
         },
     ));
     let in_place = |c: &mut Configuration| c.policy.delivery = Delivery::InPlace;
