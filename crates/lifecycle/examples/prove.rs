@@ -4,6 +4,10 @@
     unreachable_pub,
     reason = "these modules are shared with the test that runs the short walk"
 )]
+#![allow(
+    dead_code,
+    reason = "the broken variants are walked through in the test only"
+)]
 #![expect(clippy::print_stdout, reason = "this is what the program is for")]
 
 #[path = "../tests/every_crash/configurations.rs"]

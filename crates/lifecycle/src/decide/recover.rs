@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use super::scene::{Choice, Scene, Waits, entry_of, is_blank, is_draft, listing};
 use crate::schedule::{later, spread};
 use crate::{
-    Because, Change, Facts, Issued, Ledger, Purpose, Question, Resource, Role, Step, Stored,
+    Because, Change, Entry, Facts, Issued, Ledger, Purpose, Question, Resource, Role, Step, Stored,
     Version,
 };
 
@@ -39,13 +39,11 @@ pub(super) fn condemn_in_an_emergency(s: &Scene, _: &mut Waits) -> Option<Choice
     ))
 }
 
-/// A complete Secret with a number the ledger never gave out: the ledger went back in time.
+/// A Secret with a number, or reserved for a number, that the ledger never gave out: the ledger went back in time.
 pub(super) fn rebuild_a_ledger_overtaken(s: &Scene, _: &mut Waits) -> Option<Choice> {
-    let overtaken = s
-        .facts
-        .secrets
-        .iter()
-        .any(|stored| !is_draft(stored) && stored.version > s.ledger.high);
+    let overtaken = s.facts.secrets.iter().any(|stored| {
+        !is_draft(stored) && stored.version.max(stored.claim.unwrap_or_default()) > s.ledger.high
+    });
     if !overtaken {
         return None;
     }
@@ -92,7 +90,7 @@ pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
     } else {
         current.and_then(|stored| entry_of(stored, facts.now))
     };
-    let retiring = complete
+    let mut retiring: Vec<Entry> = complete
         .iter()
         .filter(|stored| {
             current
@@ -106,6 +104,7 @@ pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
             entry
         })
         .collect();
+    retiring.extend(overwritten(facts));
     let seen = facts
         .secrets
         .iter()
@@ -130,18 +129,49 @@ pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
     Choice::record(Change::Rebuilt, ledger, Because::LedgerLost)
 }
 
+/// In place, a value that was overwritten may still be in use, and only the lost ledger knew since when. It gets the
+/// whole overlap once more.
+fn overwritten(facts: &Facts) -> Vec<Entry> {
+    let target = facts
+        .secrets
+        .iter()
+        .find(|stored| stored.role == Role::Target && !is_blank(stored));
+    let Some(target) = target else {
+        return Vec::new();
+    };
+    let older = |issued: &&Issued| issued.version < target.version;
+    let listed = facts.issued.is().into_iter().flatten();
+    listed
+        .filter(older)
+        .filter_map(|issued| {
+            let mut entry = entry_of(target, facts.now)?;
+            (entry.version, entry.id) = (issued.version, issued.id.clone());
+            (entry.superseded, entry.sealed) = (Some(facts.now), true);
+            Some(entry)
+        })
+        .collect()
+}
+
 /// A complete Secret that the ledger does not explain, from a process that was overtaken between storing and
 /// publishing. With a record it is retired like any other: fenced, released, revoked, in this order.
+///
+/// In place the write itself was the publication: consumers already use what is in the target, so it becomes current.
 pub(super) fn adopt_strays(s: &Scene, _: &mut Waits) -> Option<Choice> {
     let stray = s.facts.secrets.iter().find(|stored| {
-        stored.role == Role::Final
+        !is_draft(stored)
+            && !is_blank(stored)
             && !s.ledger.records(stored.version)
             && (stored.guarded || !stored.leaving)
     })?;
     let mut entry = entry_of(stray, s.now())?;
-    (entry.superseded, entry.sealed) = (Some(s.now()), true);
     let mut ledger = s.ledger.clone();
-    ledger.retiring.push(entry);
+    if stray.role == Role::Target && !s.resource.deleting {
+        s.supersede_current(&mut ledger);
+        ledger.current = Some(entry);
+    } else {
+        (entry.superseded, entry.sealed) = (Some(s.now()), true);
+        ledger.retiring.push(entry);
+    }
     Some(Choice::record(Change::Adopt, ledger, Because::StrayVersion))
 }
 
@@ -175,7 +205,22 @@ pub(super) fn sweep_orphans(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     if !s.facts.read_after_listing {
         return Some(Choice::ask(Question::Resource, Because::OrphanFound));
     }
+    if s.in_place()
+        && let Some(target) = s.target()
+        && !s.resource.deleting
+        && target.claim == Some(orphans.version)
+    {
+        return reserve_against(s);
+    }
     Some(sweep(&orphans))
+}
+
+/// In place, a late write may still put the orphan into the target, and consumers would take it up. So the target is
+/// first reserved for another version: the current one, or the one that is about to be made.
+fn reserve_against(s: &Scene) -> Option<Choice> {
+    let current = s.ledger.current.as_ref()?;
+    let step = Step::Claim(current.version);
+    Some(Choice::act(step, Because::OrphanFound))
 }
 
 fn orphans(s: &Scene, waits: &mut Waits) -> Option<Issued> {

@@ -25,6 +25,14 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
         s.stored(entry.version)
     };
     let holders = stored.map_or(&[][..], |stored| &stored.holders);
+    if s.in_place() && s.resource.deleting && s.stored(entry.version).is_none() {
+        // Nobody can be asked whether he has noticed its successor: even a leaving resource gives him the time.
+        let until = later(entry.superseded.unwrap_or(s.now()), s.facts.policy.overlap);
+        if until > s.now() && !s.condemned(entry.version) {
+            waits.version_until(Because::InOverlap, entry.version, Some(until));
+            return None;
+        }
+    }
     if !may_go(s, entry, holders, waits) {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Breadth first through every state there is, on all cores, remembering only fingerprints.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hasher};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -36,10 +36,13 @@ impl BuildHasher for Fingerprints {
     }
 }
 
+const MASK: u128 = u64::MAX as u128;
+
 impl Folding {
     fn fold(&mut self, word: u64) {
         let wide = u128::from(self.state ^ word) * 0xa076_1d64_78bd_642f_u128;
-        let (low, high) = (wide as u64, (wide >> 64) as u64);
+        let [low, high] =
+            [wide, wide >> 64].map(|half| u64::try_from(half & MASK).expect("masked"));
         self.state = low.rotate_left(23) ^ high.wrapping_add(word);
     }
 
@@ -95,7 +98,7 @@ impl Hasher for Folding {
     }
 
     fn write_isize(&mut self, value: isize) {
-        self.gather(value as u64 & 0xff, 8);
+        self.gather(u64::from(value.to_le_bytes()[0]), 8);
     }
 
     fn finish(&self) -> u64 {
@@ -178,9 +181,7 @@ impl Seen {
 }
 
 pub fn fingerprint(w: &World) -> u64 {
-    let mut hasher = Fingerprints.build_hasher();
-    w.hash(&mut hasher);
-    hasher.finish().max(1)
+    Fingerprints.hash_one(w).max(1)
 }
 
 #[derive(Debug)]

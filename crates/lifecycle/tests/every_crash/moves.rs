@@ -83,7 +83,7 @@ fn operator_moves(run: &Run, w: &World, index: usize, out: &mut Vec<(Event, Worl
     let other_at_work = (0..run.configuration.leaders)
         .any(|other| other != index && w.operators[other].phase != Phase::Idle);
     let mut beyond = 0;
-    let mut finish = |event, mut next: World, out: &mut Vec<(Event, World)>| {
+    let finish = |event, mut next: World, out: &mut Vec<(Event, World)>| {
         operator::rest_if_done(run, &mut next, index);
         push(run, out, event, next);
     };
@@ -199,17 +199,17 @@ fn tick(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
     push(run, out, Event::Ticks, next);
 }
 
-/// In place nobody can hold anything: that consumers notice the new value within the overlap is assumed, and said so
-/// in the documentation.
-fn consumers_keep_up(c: &Configuration, w: &World) -> bool {
+/// In place nobody can hold anything: that consumers notice a new value, or the end of it, within the overlap is
+/// assumed, and said so in the documentation.
+pub fn consumers_keep_up(c: &Configuration, w: &World) -> bool {
     match c.policy.delivery {
         Delivery::Versioned => true,
-        Delivery::InPlace => w.target().is_none_or(|target| {
-            target.credential == NOBODY
-                || w.consumers
-                    .iter()
-                    .all(|consumer| [NOBODY, target.credential].contains(&consumer.using))
-        }),
+        Delivery::InPlace => {
+            let there = w.target().map_or(NOBODY, |target| target.credential);
+            w.consumers
+                .iter()
+                .all(|consumer| [NOBODY, there].contains(&consumer.using))
+        }
     }
 }
 

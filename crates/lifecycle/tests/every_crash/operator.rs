@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash};
+use std::hash::BuildHasher;
 
 use lifecycle::{Because, Delivery, Minting};
 
@@ -47,11 +47,7 @@ pub fn begin_run() {
 /// What this operator would do now. `decide` is a function of the facts, so that its answer may be remembered.
 pub fn next(run: &Run, w: &World, index: usize) -> (Act, Because) {
     let o = &w.operators[index];
-    let key = {
-        let mut hasher = Fingerprints::default().build_hasher();
-        (o, w.now, run.scheduled).hash(&mut hasher);
-        std::hash::Hasher::finish(&hasher)
-    };
+    let key = Fingerprints.hash_one((o, w.now, run.scheduled));
     DECIDED.with_borrow_mut(|decided| {
         if decided.len() > 2_000_000 {
             decided.clear();
@@ -105,9 +101,10 @@ pub fn rest_if_done(run: &Run, w: &mut World, index: usize) {
     };
     let now = w.now;
     let o = &mut w.operators[index];
-    let compared = match run.configuration.issuer.lists {
-        true => o.listed == Told::Yes,
-        false => matches!(o.works.1, Told::Yes | Told::No),
+    let compared = if run.configuration.issuer.lists {
+        o.listed == Told::Yes
+    } else {
+        matches!(o.works.1, Told::Yes | Told::No)
     };
     if compared {
         o.checked = now;

@@ -1,7 +1,7 @@
 //! P3: once the faults stop, everything comes right by itself. From every state: whatever was under way lands (or never
 //! does), one operator works, consumers behave, time passes; the end must be clean, and nothing may be written any more.
 
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 
 use lifecycle::{Because, Deletion, Delivery, Minting};
 
@@ -67,7 +67,9 @@ impl Settled {
             w.normalize(1, run.configuration.consumers);
             let print = fingerprint(&w);
             if quiet == 2 || self.0.contains(print) {
-                passed.into_iter().for_each(|print| self.0.insert(print, 0));
+                for print in passed {
+                    self.0.insert(print, 0);
+                }
                 return Ok(());
             }
             passed.push(print);
@@ -86,20 +88,18 @@ impl Settled {
             }
             path.push(w);
         }
-        Err(unsettled(Broken::NotCleanInTheEnd, &path, w))
+        Err(unsettled(Broken::NotCleanInTheEnd, &path, &w))
     }
 }
 
-fn unsettled(broken: Broken, path: &[World], w: World) -> Unsettled {
+fn unsettled(broken: Broken, path: &[World], w: &World) -> Unsettled {
     let mut path = path.to_vec();
-    path.push(w);
+    path.push(*w);
     Unsettled { broken, path }
 }
 
 fn fingerprint(w: &World) -> u64 {
-    let mut hasher = Fingerprints::default().build_hasher();
-    w.hash(&mut hasher);
-    hasher.finish()
+    Fingerprints.hash_one(w)
 }
 
 fn world_moves(run: &Run, w: &mut World) -> bool {
@@ -145,10 +145,10 @@ fn pass(run: &Run, w: &mut World, path: &mut Vec<World>) -> Result<(Because, boo
         }
         path.push(*w);
         if let Some(broken) = w.broken {
-            return Err(unsettled(broken, path, *w));
+            return Err(unsettled(broken, path, w));
         }
     }
-    Err(unsettled(Broken::NeverRests, path, *w))
+    Err(unsettled(Broken::NeverRests, path, w))
 }
 
 /// Is every credential accounted for, and everything as the resource asks?

@@ -33,6 +33,10 @@ pub fn bit(v: V) -> u64 {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that is so of it, and they are independent"
+)]
 pub struct Credential {
     pub mark: V,
     pub value: u8,
@@ -54,6 +58,10 @@ pub enum Kind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that is so of it, and they are independent"
+)]
 pub struct Secret {
     pub kind: Kind,
     pub version: V,
@@ -107,6 +115,10 @@ impl Secret {
 pub type Secrets = [Secret; SECRETS];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that is so of it, and they are independent"
+)]
 pub struct Resource {
     pub exists: bool,
     pub guarded: bool,

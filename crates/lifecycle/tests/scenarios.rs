@@ -1,0 +1,122 @@
+//! Golden scenarios: what is so, and what `decide` makes of it. `UPDATE_GOLDEN=1` writes the expected part anew.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use lifecycle::{Because, Facts, View, decide};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Deserialize)]
+struct Scenario {
+    facts: Facts,
+    #[serde(default)]
+    expect: Value,
+}
+
+const EXPECT: &str = "\nexpect:\n";
+
+fn files() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("the folder of scenarios")
+        .map(|entry| entry.expect("a readable entry").path())
+        .filter(|path| path.extension().is_some_and(|end| end == "yaml"))
+        .collect();
+    files.sort();
+    files
+}
+
+fn outcome(facts: &Facts) -> Value {
+    let decision = decide(facts);
+    let view = View::of(facts, &decision);
+    json!({
+        "next": decision.next,
+        "because": decision.because,
+        "waits": decision.waits,
+        "view": view,
+    })
+}
+
+fn read(path: &Path) -> (String, Scenario) {
+    let text = std::fs::read_to_string(path).expect("readable");
+    let scenario =
+        serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    (text, scenario)
+}
+
+#[test]
+fn every_scenario_is_decided_as_written_down() {
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let mut wrong = Vec::new();
+    for path in files() {
+        let (text, scenario) = read(&path);
+        let outcome = outcome(&scenario.facts);
+        if update {
+            let facts = text.split(EXPECT).next().unwrap().trim_end();
+            let expect = serde_saphyr::to_string(&outcome).unwrap();
+            let indented = format!("  {}\n", expect.trim_end().replace('\n', "\n  "));
+            std::fs::write(&path, format!("{facts}\n{EXPECT}{indented}")).expect("writable");
+        } else if outcome != scenario.expect {
+            wrong.push(format!(
+                "{}\n  expected {}\n  decided  {outcome}",
+                path.file_stem().unwrap().to_string_lossy(),
+                scenario.expect
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Reasons that never come out of `decide`, and why.
+const NOT_DECIDED: &[(Because, &str)] = &[];
+
+/// Every word anywhere in what was decided.
+fn words(value: &Value, into: &mut BTreeSet<String>) {
+    match value {
+        Value::String(word) => {
+            into.insert(word.clone());
+        }
+        Value::Array(items) => items.iter().for_each(|item| words(item, into)),
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                into.insert(name.clone());
+                words(field, into);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[test]
+fn every_reason_step_change_and_question_is_in_some_scenario() {
+    let mut seen = BTreeSet::new();
+    for path in files() {
+        words(&outcome(&read(&path).1.facts), &mut seen);
+    }
+    let reasons = Because::ALL
+        .iter()
+        .filter(|because| NOT_DECIDED.iter().all(|(not, _)| not != *because))
+        .map(|because| because.code());
+    let steps = [
+        "Record", "Draft", "Claim", "Mint", "Store", "Mirror", "Fence", "Revoke", "Sweep",
+        "Release", "Discard", "LetGo", "Warn", "Unguard",
+    ];
+    let changes = [
+        "Rebuilt", "Intent", "Bump", "Publish", "Rollback", "Seal", "Condemn", "Leave", "Adopt",
+        "Forget", "Setback", "Tidy",
+    ];
+    let questions = ["Issued", "Resource", "Works", "Referrers", "Gone"];
+    let missing: Vec<&str> = reasons
+        .chain(steps)
+        .chain(changes)
+        .chain(questions)
+        .filter(|word| !seen.contains(*word))
+        .collect();
+    assert!(missing.is_empty(), "in no scenario: {missing:?}");
+}
+
+#[test]
+fn there_are_scenarios() {
+    assert!(files().len() >= 45, "{}", files().len());
+}
