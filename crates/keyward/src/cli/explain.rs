@@ -136,6 +136,9 @@ fn text(explanation: &Explanation) -> String {
         decision.because,
         decision.because.code()
     );
+    if decision.waits.is_empty() && view.stalled {
+        let _ = writeln!(text, "  Who must act: {}", words::who_helps(view.because));
+    }
     if !decision.waits.is_empty() {
         let _ = write!(text, "\nWhat is waited for\n");
     }

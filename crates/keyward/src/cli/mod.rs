@@ -181,8 +181,8 @@ mod tests {
 
     #[test]
     fn times_are_written_as_people_write_them() {
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("2m"), Ok(Duration::from_mins(2)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_mins(90)));
         assert!(duration("-1s").is_err() && duration("soon").is_err() && duration("5").is_err());
     }
 }

@@ -36,6 +36,9 @@ const NAME: &str = "db";
 /// How often narrator and auditor look.
 const EVERY: Duration = Duration::from_millis(10);
 
+/// Time to read what a chapter is about.
+const READING: Duration = Duration::from_millis(1500);
+
 /// Nothing in the demo takes longer, at any speed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -187,6 +190,7 @@ impl Stage {
             "1. Minted and handed over",
             "You ask for a credential. Keyward writes down what it is about to do before it does it, tries the new credential before anybody is pointed at it, and keeps it in a Secret that never changes.",
         );
+        self.teller.pause(READING).await;
         self.create().await?;
         self.until("the first version", || self.scenery.is_settled())
             .await?;
@@ -195,7 +199,7 @@ impl Stage {
         self.teller.pause(Duration::from_millis(1500)).await;
         self.show("Alive at the issuer now:");
         self.settle()?;
-        self.teller.pause(Duration::from_millis(2000)).await;
+        self.teller.pause(Duration::from_secs(2)).await;
         Ok(())
     }
 
@@ -204,6 +208,7 @@ impl Stage {
             "2. Rotated, and nobody is cut off",
             "A new version is made beside the old one. web moves at once. batch is still busy with the old one, so the old one stays valid: it is never revoked while somebody holds it.",
         );
+        self.teller.pause(READING).await;
         let old = self.current_id();
         self.ask_for_rotation("first").await?;
         self.until("the old version to be held by batch alone", || {
@@ -214,10 +219,10 @@ impl Stage {
         self.show("Alive at the issuer now:");
         self.until("the end of the old version", || self.scenery.is_settled())
             .await?;
-        self.tell_how_soon(&old);
+        self.tell_how_soon(old.as_ref());
         self.show("Proof that nobody holds it, then the end. Alive at the issuer now:");
         self.settle()?;
-        self.teller.pause(Duration::from_millis(2000)).await;
+        self.teller.pause(Duration::from_secs(2)).await;
         Ok(())
     }
 
@@ -226,6 +231,7 @@ impl Stage {
             "3. The operator is killed at the worst moment",
             "Another rotation. The issuer makes the credential, and before its answer arrives the operator is dead. The issuer shows a value only once: this one is lost, and a careless operator would leave it behind for ever.",
         );
+        self.teller.pause(READING).await;
         let old = self.current_id();
         let victim = self.operator();
         let faults = self.scenery.issuer.faults();
@@ -257,10 +263,10 @@ impl Stage {
             Operator::start(self.scenery.config()?)?;
         self.until("recovery from the crash", || self.scenery.is_settled())
             .await?;
-        self.tell_how_soon(&old);
+        self.tell_how_soon(old.as_ref());
         self.show("Nothing lost, nothing left behind. Alive at the issuer now:");
         self.settle()?;
-        self.teller.pause(Duration::from_millis(2000)).await;
+        self.teller.pause(Duration::from_secs(2)).await;
         Ok(())
     }
 
@@ -269,6 +275,7 @@ impl Stage {
             "4. Deleted",
             "You delete the resource. Even now nothing is revoked while a program holds it; then everything goes, at the issuer first and in the cluster last.",
         );
+        self.teller.pause(READING).await;
         let last = self.current_id();
         self.teller.line(
             Who::Person,
@@ -283,7 +290,7 @@ impl Stage {
             self.scenery.object().is_none()
         })
         .await?;
-        self.tell_how_soon(&last);
+        self.tell_how_soon(last.as_ref());
         self.show("Alive at the issuer now:");
         self.settle()?;
         self.teller.pause(Duration::from_millis(500)).await;
@@ -294,7 +301,10 @@ impl Stage {
         let (made, ended) = self.scenery.made_and_ended();
         let (logins, refused) = self.scenery.logins();
         let events = self.auditor().events;
-        self.teller.heading("The end", "");
+        self.teller.heading(
+            "The end",
+            "Nothing of it is left, neither at the issuer nor in the cluster.",
+        );
         self.teller.line(
             Who::Issuer,
             &format!(
@@ -413,11 +423,9 @@ Ctrl-C ends the demo and removes everything.
             .any(|old| self.scenery.holders(old.secret.as_str()) == [Who::Batch.name()])
     }
 
-    fn tell_how_soon(&self, id: &Option<String>) {
+    fn tell_how_soon(&self, id: Option<&String>) {
         let events = self.scenery.issuer.history(REALM);
-        let soon = id
-            .as_ref()
-            .and_then(|id| auditor::revoked_after(&self.scenery.usage, &events, id));
+        let soon = id.and_then(|id| auditor::revoked_after(&self.scenery.usage, &events, id));
         if let Some(soon) = soon {
             self.teller.line(
                 Who::Auditor,

@@ -109,7 +109,7 @@ impl Narrator {
         {
             teller.line(
                 Who::Keyward,
-                &format!("waits: the old version is held by {holders}"),
+                &format!("waits: what is on its way out is held by {holders}"),
             );
         }
         self.held_by = held_by;
