@@ -62,7 +62,7 @@ reasons! {
     MintedButRefused: Trouble = "the issuer refuses the credential it has just issued",
     Stored: Underway = "a verified version is stored and can be published",
     Published: Underway = "status must name the version that is current",
-    RolledBack: Calm = "a person went back to this version; scheduled rotation rests until the rollback annotation is removed",
+    RolledBack: Calm = "a person went back to this version; rotation rests until the rollback annotation is removed or a rotation is asked for",
 
     Superseded: Underway = "a version was replaced and is on its way out",
     InOverlap: Underway = "nobody was seen holding the old version, which proves nothing: it is kept for the minimum overlap",

@@ -26,6 +26,9 @@ pub struct Ledger {
     /// The value of the rotate annotation that was acted on last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handled: Option<String>,
+    /// The rollback annotation that was acted on last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rolled_back: Option<Version>,
     /// A person asked for an emergency revoke: this version and all before it go, whoever holds them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condemned: Option<Version>,
@@ -100,9 +103,8 @@ impl LedgerState {
 impl Ledger {
     /// The text for the annotation.
     pub fn write(&self) -> String {
-        let rest = match serde_json::to_value(self) {
-            Ok(serde_json::Value::Object(rest)) => rest,
-            Ok(_) | Err(_) => unreachable!("a ledger is a struct of plain data"),
+        let Ok(serde_json::Value::Object(rest)) = serde_json::to_value(self) else {
+            unreachable!("a ledger is a struct of plain data")
         };
         serde_json::to_string(&Envelope { v: FORMAT, rest })
             .expect("a map of plain data serializes")
@@ -141,6 +143,10 @@ pub struct Entry {
     /// Somebody was seen holding it when it was superseded, so that its release proves something.
     #[serde(default, skip_serializing_if = "is_false")]
     pub held: bool,
+    /// There is no way back to it any more. Written before the fence: a rollback that was decided on at the same time
+    /// fails on this write, or this write on it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub sealed: bool,
 }
 
 #[expect(
@@ -224,6 +230,7 @@ mod tests {
                 superseded: None,
                 deadline: None,
                 held: false,
+                sealed: false,
             }),
             high: Version::new(3, 1),
             ..Ledger::default()

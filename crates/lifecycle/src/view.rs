@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Because, Decision, Facts, Holder, LedgerState, Next, Severity, Version};
+use crate::{Because, Decision, Facts, Holder, LedgerState, Next, Severity, Verdict, Version};
 
 /// Something that is not yet so, and what it hangs on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,13 +53,22 @@ impl View {
                     && !stored.leaving
             })
         });
-        let dead = current.is_some_and(|current| {
+        let tried = current.and_then(|current| {
+            let answer = facts.works.as_ref()?;
+            (answer.about == current.version).then_some(answer.is.as_ref().ok()?)
+        });
+        let unlisted = current.is_some_and(|current| {
             facts.issuer.lists
                 && facts
                     .issued
                     .is()
                     .is_some_and(|listing| listing.iter().all(|issued| issued.id != current.id))
         });
+        let dead = match tried {
+            Some(Verdict::Works) => false,
+            Some(Verdict::Refused) => true,
+            None => unlisted,
+        };
         let expired = current
             .and_then(|current| current.expires)
             .is_some_and(|expires| expires <= facts.now);

@@ -8,7 +8,13 @@ use testbed::{
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_in_process_server_keeps_the_contract() {
     let server = Server::in_process(Options::default());
-    report(contract::run(server.client(), "").await.unwrap());
+    let report = contract::run(server.client(), "").await.unwrap();
+    println!("{report}");
+    assert!(
+        report.0.len() >= 100 && report.broken().is_empty(),
+        "{:?}",
+        report.broken()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -20,21 +26,7 @@ async fn the_same_over_https() {
     .await
     .unwrap();
     let client = kube::Client::try_from(server.kube_config().unwrap()).unwrap();
-    report(contract::run(client, "").await.unwrap());
-}
-
-/// Prints which cases ran, and fails naming those that did not pass.
-fn report(outcomes: Vec<contract::Outcome>) {
-    let mut broken = Vec::new();
-    for outcome in &outcomes {
-        match &outcome.result {
-            Ok(()) => println!("ok    {} ({:?})", outcome.name, outcome.took),
-            Err(why) => {
-                println!("FAIL  {}: {why:#}", outcome.name);
-                broken.push(outcome.name);
-            }
-        }
-    }
-    println!("{} cases, {} broken", outcomes.len(), broken.len());
-    assert!(outcomes.len() >= 40 && broken.is_empty(), "{broken:?}");
+    let report = contract::run(client, "").await.unwrap();
+    println!("{report}");
+    assert!(report.broken().is_empty(), "{:?}", report.broken());
 }

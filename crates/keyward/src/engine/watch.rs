@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DynamicObject, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
@@ -55,12 +55,16 @@ pub async fn watch(world: Arc<World>) {
                 None => Api::all_with(world.client.clone(), kind.resource()),
             };
             let what = kind.resource().plural.clone();
-            watches.push(tokio::spawn(follow_resources(
+            let follower = Resources {
+                kind: index,
+                there: HashSet::new(),
+            };
+            watches.push(tokio::spawn(follow(
                 world.clone(),
-                index,
                 what,
-                patient(watcher(api, config())),
                 part.map(str::to_owned),
+                api,
+                follower,
             )));
         }
     }
@@ -69,10 +73,15 @@ pub async fn watch(world: Arc<World>) {
             Some(namespace) => Api::namespaced(world.client.clone(), namespace),
             None => Api::all(world.client.clone()),
         };
-        watches.push(tokio::spawn(follow_secrets(
+        let follower = Secrets {
+            there: HashSet::new(),
+        };
+        watches.push(tokio::spawn(follow(
             world.clone(),
-            patient(watcher(api, config())),
+            "secrets".to_owned(),
             part.map(str::to_owned),
+            api,
+            follower,
         )));
     }
     let _stop_with_us = AbortAll(watches);
@@ -89,93 +98,137 @@ impl Drop for AbortAll {
     }
 }
 
-fn config() -> watcher::Config {
-    watcher::Config::default()
+/// What is done with what a watch shows.
+trait Follower<K>: Send + 'static {
+    fn seen(&mut self, world: &World, object: &PartialObjectMeta<K>, listing: bool);
+    fn gone(&mut self, world: &World, object: &PartialObjectMeta<K>);
+    /// Everything was listed anew, in this namespace or in all.
+    fn listed(&mut self, world: &World, namespace: Option<&str>);
+    fn begins(&mut self);
 }
 
-/// A watch that fails is tried again with growing pauses, for ever.
-fn patient<K>(
-    stream: impl Stream<Item = watcher::Result<Event<PartialObjectMeta<K>>>> + Send + 'static,
-) -> Watch<K>
-where
-    K: 'static + Send,
-    PartialObjectMeta<K>: Send,
-{
-    stream.default_backoff().boxed()
-}
-
-async fn follow_resources(
+/// Follows one watch for ever. A watch that fails is tried again with growing pauses; a list that never ends, which
+/// nothing else would notice, is given up and begun anew.
+async fn follow<K, F>(
     world: Arc<World>,
-    kind: usize,
     what: String,
-    mut events: Watch<DynamicObject>,
     namespace: Option<String>,
-) {
-    let mut there = HashSet::new();
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::Apply(object)) => world.queue.sighted(&key(kind, &object), resource(&object)),
-            Ok(Event::InitApply(object)) => {
-                there.insert(key(kind, &object));
-                world.queue.sighted(&key(kind, &object), resource(&object));
+    api: Api<PartialObjectMeta<K>>,
+    mut follower: F,
+) where
+    K: kube::Resource + Clone + std::fmt::Debug + Send + Sync + 'static,
+    K::DynamicType: Clone + Send + Sync,
+    F: Follower<K>,
+    PartialObjectMeta<K>: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let patience = world.options.effect_timeout * 2;
+    loop {
+        let mut events: Watch<K> = watcher(api.clone(), watcher::Config::default())
+            .default_backoff()
+            .boxed();
+        let mut listing = true;
+        loop {
+            let next = if listing {
+                let Ok(next) = tokio::time::timeout(patience, events.next()).await else {
+                    world.telemetry.watch_failed(&what);
+                    tracing::warn!(
+                        watch = what,
+                        "the list did not come in time; beginning anew"
+                    );
+                    break;
+                };
+                next
+            } else {
+                events.next().await
+            };
+            match next {
+                Some(Ok(Event::Apply(object))) => follower.seen(&world, &object, false),
+                Some(Ok(Event::InitApply(object))) => follower.seen(&world, &object, true),
+                Some(Ok(Event::Delete(object))) => follower.gone(&world, &object),
+                Some(Ok(Event::Init)) => {
+                    listing = true;
+                    follower.begins();
+                }
+                Some(Ok(Event::InitDone)) => {
+                    listing = false;
+                    follower.listed(&world, namespace.as_deref());
+                    world.ready.listed(&what);
+                }
+                Some(Err(error)) => complain(&world, &what, &error),
+                None => break,
             }
-            Ok(Event::Delete(object)) => world
-                .queue
-                .sighted(&key(kind, &object), Sighting::ResourceGone),
-            Ok(Event::Init) => there.clear(),
-            Ok(Event::InitDone) => {
-                world
-                    .queue
-                    .relisted(kind, namespace.as_deref(), &std::mem::take(&mut there));
-                world.ready.listed(&what);
-            }
-            Err(error) => complain(&world, &what, &error),
         }
     }
 }
 
-fn resource(object: &PartialObjectMeta<DynamicObject>) -> Sighting {
-    Sighting::Resource {
-        version: object.resource_version().unwrap_or_default(),
-    }
+struct Resources {
+    kind: usize,
+    there: HashSet<Key>,
 }
 
-async fn follow_secrets(world: Arc<World>, mut events: Watch<Secret>, namespace: Option<String>) {
-    let mut there = HashSet::new();
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::Apply(secret)) => secret_seen(&world, &secret),
-            Ok(Event::InitApply(secret)) => {
-                there.extend(secret.uid());
-                secret_seen(&world, &secret);
-            }
-            Ok(Event::Delete(secret)) => {
-                wake_owner(
-                    &world,
-                    &secret,
-                    &Sighting::SecretGone {
-                        uid: secret.uid().unwrap_or_default(),
-                    },
-                );
-                wake_users_of_login(&world, &secret);
-            }
-            Ok(Event::Init) => there.clear(),
-            Ok(Event::InitDone) => {
-                world
-                    .queue
-                    .relisted_secrets(namespace.as_deref(), &std::mem::take(&mut there));
-                world.ready.listed("secrets");
-            }
-            Err(error) => complain(&world, "secrets", &error),
+impl Follower<DynamicObject> for Resources {
+    fn seen(&mut self, world: &World, object: &PartialObjectMeta<DynamicObject>, listing: bool) {
+        if listing {
+            self.there.insert(key(self.kind, object));
         }
+        let version = object.resource_version().unwrap_or_default();
+        world
+            .queue
+            .sighted(&key(self.kind, object), Sighting::Resource { version });
+    }
+
+    fn gone(&mut self, world: &World, object: &PartialObjectMeta<DynamicObject>) {
+        world
+            .queue
+            .sighted(&key(self.kind, object), Sighting::ResourceGone);
+    }
+
+    fn listed(&mut self, world: &World, namespace: Option<&str>) {
+        world
+            .queue
+            .relisted(self.kind, namespace, &std::mem::take(&mut self.there));
+    }
+
+    fn begins(&mut self) {
+        self.there.clear();
     }
 }
 
-fn secret_seen(world: &World, secret: &PartialObjectMeta<Secret>) {
-    let uid = secret.uid().unwrap_or_default();
-    let version = secret.resource_version().unwrap_or_default();
-    wake_owner(world, secret, &Sighting::Secret { uid, version });
-    wake_users_of_login(world, secret);
+struct Secrets {
+    there: HashSet<String>,
+}
+
+impl Follower<Secret> for Secrets {
+    fn seen(&mut self, world: &World, secret: &PartialObjectMeta<Secret>, listing: bool) {
+        if listing {
+            self.there.extend(secret.uid());
+        }
+        let uid = secret.uid().unwrap_or_default();
+        let version = secret.resource_version().unwrap_or_default();
+        wake_owner(world, secret, &Sighting::Secret { uid, version });
+        wake_users_of_login(world, secret);
+    }
+
+    fn gone(&mut self, world: &World, secret: &PartialObjectMeta<Secret>) {
+        wake_owner(
+            world,
+            secret,
+            &Sighting::SecretGone {
+                uid: secret.uid().unwrap_or_default(),
+            },
+        );
+        wake_users_of_login(world, secret);
+    }
+
+    fn listed(&mut self, world: &World, namespace: Option<&str>) {
+        world
+            .queue
+            .relisted_secrets(namespace, &std::mem::take(&mut self.there));
+    }
+
+    fn begins(&mut self) {
+        self.there.clear();
+    }
 }
 
 fn complain(world: &World, what: &str, error: &watcher::Error) {
@@ -231,6 +284,7 @@ fn wake_users_of_login(world: &World, secret: &PartialObjectMeta<Secret>) {
     };
     let version = metadata.resource_version.clone().unwrap_or_default();
     for key in world.logins.users_of(namespace, name, &version) {
-        world.queue.sighted(&key, Sighting::Other);
+        let version = version.clone();
+        world.queue.sighted(&key, Sighting::Login { version });
     }
 }

@@ -23,7 +23,7 @@ pub(crate) const OPERATOR: &str = "operator";
 
 pub(crate) struct Stage {
     pub(crate) server: Server,
-    pub(crate) issuer: StandIn,
+    pub(crate) issuer: Arc<StandIn>,
     pub(crate) clock: Clock,
     pub(crate) kind: Kind,
     pub(crate) in_place: bool,
@@ -61,7 +61,7 @@ impl Stage {
         server.install(&DemoCredential::crd()).unwrap();
         server.create_namespace("kube-system");
         server.create_namespace(NAMESPACE);
-        let issuer = StandIn::start().unwrap();
+        let issuer = Arc::new(StandIn::start().unwrap());
         let client = server.client_named("test");
         Self {
             server,
@@ -107,6 +107,15 @@ impl Stage {
             .patch("login", &PatchParams::default(), &Patch::Merge(&patch))
             .await
             .unwrap();
+    }
+
+    /// A person puts a working value into the Secret in place.
+    pub(crate) async fn put_into_target(&self, name: &str) {
+        let patch = json!({ "stringData": self.provide(name) });
+        let _ = self
+            .secrets()
+            .patch("target", &PatchParams::default(), &Patch::Merge(&patch))
+            .await;
     }
 
     pub(crate) fn spec(&self) -> Value {
@@ -204,6 +213,163 @@ impl Stage {
             async move { engine.run(stop).await }
         });
         Running { task, stop, engine }
+    }
+
+    /// As [`Stage::operator`], for when faults may hit its start.
+    pub(crate) async fn try_operator(&self, options: Options) -> Option<Running> {
+        let kinds: Vec<Arc<dyn keyward::engine::Kind>> =
+            vec![Arc::new(keyward::controllers::demo::Demo::default())];
+        let client = self.server.client_named(OPERATOR);
+        let engine = Engine::new(client, kinds, options, self.clock.clone())
+            .await
+            .ok()?;
+        let stop = CancellationToken::new();
+        let task = tokio::spawn({
+            let (engine, stop) = (engine.clone(), stop.clone());
+            async move { engine.run(stop).await }
+        });
+        Some(Running { task, stop, engine })
+    }
+
+    /// The resource as it is stored, without a request.
+    fn stored(&self) -> Option<Arc<Value>> {
+        self.server
+            .objects("democredentials.demo.keyward.dev")
+            .into_iter()
+            .find(|object| object["metadata"]["name"] == NAME)
+    }
+
+    fn says(&self) -> (bool, i64, String, String) {
+        let Some(object) = self.stored() else {
+            return (false, 0, String::new(), String::new());
+        };
+        let status = &object["status"];
+        let ready = status["conditions"]
+            .as_array()
+            .and_then(|all| all.iter().find(|c| c["type"] == "Ready").cloned())
+            .unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (
+            ready["status"] == "True",
+            status["live"].as_i64().unwrap_or(0),
+            text(&ready["reason"]),
+            text(&status["version"]),
+        )
+    }
+
+    pub(crate) fn now_settled(&self) -> std::future::Ready<bool> {
+        let (ready, live, reason, _) = self.says();
+        std::future::ready(ready && live == 1 && (reason == "UpToDate" || reason == "RolledBack"))
+    }
+
+    pub(crate) fn now_beyond(&self, serial: u32) -> std::future::Ready<bool> {
+        let (_, _, _, version) = self.says();
+        let now = version
+            .split('.')
+            .next()
+            .and_then(|serial| serial.parse::<u32>().ok())
+            .unwrap_or(0);
+        std::future::ready(now > serial)
+    }
+
+    pub(crate) fn now_settled_beyond(&self, serial: u32) -> std::future::Ready<bool> {
+        let both = self.now_beyond(serial).into_inner() && self.now_settled().into_inner();
+        std::future::ready(both)
+    }
+
+    pub(crate) fn now_at(&self, version: &str) -> std::future::Ready<bool> {
+        std::future::ready(self.says().3 == version)
+    }
+
+    pub(crate) fn now_says(&self, reason: &str) -> std::future::Ready<bool> {
+        std::future::ready(self.says().2 == reason)
+    }
+
+    pub(crate) fn now_waits_for_login(&self) -> std::future::Ready<bool> {
+        let reason = self.says().2;
+        std::future::ready(
+            ["LoginMissing", "IssuerRejected", "IssuerDenied"].contains(&reason.as_str()),
+        )
+    }
+
+    pub(crate) fn now_gone(&self) -> std::future::Ready<bool> {
+        std::future::ready(self.stored().is_none())
+    }
+
+    pub(crate) fn now_has_ledger(&self) -> std::future::Ready<bool> {
+        let has = self.stored().is_some_and(|object| {
+            object["metadata"]["annotations"]["keyward.dev/ledger"].is_string()
+        });
+        std::future::ready(has)
+    }
+
+    pub(crate) fn now_held(&self, secret: &str) -> std::future::Ready<bool> {
+        let held = self.server.objects("secrets").into_iter().any(|object| {
+            object["metadata"]["name"] == secret
+                && object["metadata"]["finalizers"]
+                    .as_array()
+                    .is_some_and(|finalizers| finalizers.len() > 1)
+        });
+        std::future::ready(held)
+    }
+
+    /// No draft, and no more of our Secrets than versions that count.
+    pub(crate) fn now_tidy(&self) -> std::future::Ready<bool> {
+        let ours = self.server.objects("secrets").into_iter().filter(|object| {
+            let tied = object["metadata"]["ownerReferences"]
+                .as_array()
+                .is_some_and(|owners| !owners.is_empty());
+            object["metadata"]["labels"]["keyward.dev/owner-uid"].is_string() && tied
+        });
+        let limit = usize::from(self.stored().is_some());
+        std::future::ready(ours.count() <= limit)
+    }
+
+    pub(crate) async fn lose_status(&self) {
+        let patch = json!({ "status": null });
+        let _ = self
+            .resources()
+            .patch_status(NAME, &PatchParams::default(), &Patch::Merge(&patch))
+            .await;
+    }
+
+    pub(crate) async fn describe(&self) -> String {
+        let object = self.stored().map(|object| {
+            format!(
+                "ledger {} status {} deleting {}",
+                object["metadata"]["annotations"]["keyward.dev/ledger"],
+                object["status"],
+                object["metadata"]["deletionTimestamp"]
+            )
+        });
+        let secrets: Vec<String> = self
+            .server
+            .objects("secrets")
+            .iter()
+            .map(|object| {
+                let meta = &object["metadata"];
+                format!(
+                    "{} v{} {} del:{}",
+                    meta["name"],
+                    meta["annotations"]["keyward.dev/version"],
+                    meta["finalizers"],
+                    meta["deletionTimestamp"]
+                )
+            })
+            .collect();
+        let last: Vec<String> = self
+            .server
+            .faults()
+            .log()
+            .iter()
+            .rev()
+            .take(12)
+            .map(|logged| format!("{} {:?} {:?}", logged.line, logged.fault, logged.status))
+            .collect();
+        format!(
+            "{object:?} secrets {secrets:?} live {:?} last requests (newest first) {last:#?}",
+            self.live()
+        )
     }
 
     pub(crate) async fn object(&self) -> Option<DemoCredential> {

@@ -121,13 +121,14 @@ fn remove_what_is_reserved(s: &Scene, waits: &mut Waits) -> Option<Choice> {
 
 /// The resource is gone, by force or because a late request landed after its end. What is left of it is treated as on
 /// deletion, from what the Secrets themselves record; there is nothing to write notes into any more.
-pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Option<Choice> {
+pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Choice {
     let resource = Resource {
         ledger: LedgerState::Absent,
         guarded: true,
         deleting: true,
         suspended: false,
         mirrored: true,
+        named: None,
         rotate: None,
         rollback: None,
         revoke_now: false,
@@ -148,7 +149,7 @@ pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Option<Choice> {
         ledger: &ledger,
     };
     if let Some(draft) = facts.secrets.iter().find(|stored| is_draft(stored)) {
-        return Some(discard(draft));
+        return discard(draft);
     }
     let choice = retire_the_superseded(&s, waits)
         .or_else(|| let_go_of_secrets(&s, waits))
@@ -160,27 +161,20 @@ pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Option<Choice> {
                 .flatten()
         });
     if let Some(choice) = choice {
-        return Some(without_notes(facts, choice, waits));
+        return without_notes(facts, choice, waits);
     }
     if !facts.issuer.lists || !facts.issuer.revokes || !revokes(facts) {
-        return Some(Choice::rest(Because::Finished));
+        return Choice::rest(Because::Finished);
     }
     match listing(facts) {
-        Err(None) => Some(Choice::ask(Question::Issued, Because::Departed)),
-        Err(Some(trouble)) => Some(without_notes(
-            facts,
-            s.setback(Purpose::Retire, trouble),
-            waits,
-        )),
-        Ok(listing) => match listing
-            .iter()
-            .find(|issued| !ledger.records(issued.version))
-        {
+        Err(None) => Choice::ask(Question::Issued, Because::Departed),
+        Err(Some(trouble)) => without_notes(facts, s.setback(Purpose::Retire, trouble), waits),
+        Ok(listing) => match listing.iter().find(|issued| !ledger.records_id(&issued.id)) {
             Some(_) if !facts.read_after_listing => {
-                Some(Choice::ask(Question::Resource, Because::Departed))
+                Choice::ask(Question::Resource, Because::Departed)
             }
-            Some(issued) => Some(sweep(issued)),
-            None => Some(Choice::rest(Because::Finished)),
+            Some(issued) => sweep(issued),
+            None => Choice::rest(Because::Finished),
         },
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn publish_what_is_stored(s: &Scene, _: &mut Waits) -> Option<Choice>
         // Its predecessor died when it was born.
         Minting::SelfRotating => ledger.current = None,
         Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => {
-            s.supersede_current(&mut ledger)
+            s.supersede_current(&mut ledger);
         }
     }
     ledger.current = Some(entry);
@@ -41,6 +41,10 @@ pub(super) fn publish_what_is_stored(s: &Scene, _: &mut Waits) -> Option<Choice>
 /// A person asks for the previous version back. Only while it is whole: after the fence there is no way back.
 pub(super) fn go_back(s: &Scene, _: &mut Waits) -> Option<Choice> {
     let wanted = s.resource.rollback?;
+    // Once per wish: a version that was published after it is not taken back again by the same annotation.
+    if s.ledger.rolled_back == Some(wanted) {
+        return None;
+    }
     if s.resource.deleting || s.in_place() || s.ledger.intent.is_some() || s.condemned(wanted) {
         return None;
     }
@@ -48,7 +52,7 @@ pub(super) fn go_back(s: &Scene, _: &mut Waits) -> Option<Choice> {
         .ledger
         .retiring
         .iter()
-        .position(|entry| entry.version == wanted)?;
+        .position(|entry| entry.version == wanted && !entry.sealed)?;
     let expired = s.ledger.retiring[index]
         .expires
         .is_some_and(|expires| expires <= s.now());
@@ -63,6 +67,7 @@ pub(super) fn go_back(s: &Scene, _: &mut Waits) -> Option<Choice> {
     (back.superseded, back.deadline, back.held) = (None, None, false);
     s.supersede_current(&mut ledger);
     ledger.current = Some(back);
+    ledger.rolled_back = Some(wanted);
     Some(Choice::record(
         Change::Rollback,
         ledger,
@@ -106,13 +111,13 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     if let Some(choice) = reserve(s, intent.version) {
         return Some(choice);
     }
-    match s.facts.issuer.minting {
+    Some(match s.facts.issuer.minting {
         Minting::Chosen => mint_chosen(s, intent, wanted),
         Minting::ReadBack => mint_read_back(s, intent, wanted),
         Minting::ShownOnce => mint_shown_once(s, intent, wanted),
         Minting::SelfRotating => rotate_itself(s, intent, wanted),
         Minting::Provided => verify_then_store(s, intent, wanted),
-    }
+    })
 }
 
 /// In place, the Secret is reserved for this version before anything is minted: it proves that it can be written, and
@@ -133,76 +138,76 @@ fn reserve(s: &Scene, version: Version) -> Option<Choice> {
 }
 
 /// The value was chosen and stored first: whatever was lost, asking again for the same name and value is harmless.
-fn mint_chosen(s: &Scene, intent: &Intent, wanted: &Wanted) -> Option<Choice> {
+fn mint_chosen(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
     if s.draft(intent.version).is_none() {
-        return Some(Choice::act(Step::Draft(intent.version), intent.cause));
+        return Choice::act(Step::Draft(intent.version), intent.cause);
     }
     if holds(s, intent.version) {
         return verify_then_store(s, intent, wanted);
     }
     match listing(s.facts) {
-        Err(None) => Some(Choice::ask(Question::Issued, intent.cause)),
-        Err(Some(trouble)) => Some(s.setback(Purpose::Mint, trouble)),
+        Err(None) => Choice::ask(Question::Issued, intent.cause),
+        Err(Some(trouble)) => s.setback(Purpose::Mint, trouble),
         Ok(_) if s.issued(intent.version).is_some() => verify_then_store(s, intent, wanted),
         Ok(_) if s.facts.duplicate => {
             let text = "the issuer says the name is taken but does not list it";
-            Some(s.setback(Purpose::Mint, &Trouble::new(TroubleKind::Conflict, text)))
+            s.setback(Purpose::Mint, &Trouble::new(TroubleKind::Conflict, text))
         }
-        Ok(listing) => Some(ask_for_one(s, intent, listing.len())),
+        Ok(listing) => ask_for_one(s, intent, listing.len()),
     }
 }
 
 /// The value can be read back, but asking twice would change it: once a request may be under way, only the next
 /// attempt's name may be used.
-fn mint_read_back(s: &Scene, intent: &Intent, wanted: &Wanted) -> Option<Choice> {
+fn mint_read_back(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
     if holds(s, intent.version) {
         return verify_then_store(s, intent, wanted);
     }
     match listing(s.facts) {
-        Err(None) => Some(Choice::ask(Question::Issued, intent.cause)),
-        Err(Some(trouble)) => Some(s.setback(Purpose::Mint, trouble)),
+        Err(None) => Choice::ask(Question::Issued, intent.cause),
+        Err(Some(trouble)) => s.setback(Purpose::Mint, trouble),
         Ok(_) if s.issued(intent.version).is_some() => verify_then_store(s, intent, wanted),
         Ok(listing) if s.facts.mine == Some(intent.version) => {
-            Some(ask_for_one(s, intent, listing.len()))
+            ask_for_one(s, intent, listing.len())
         }
-        Ok(_) => Some(bump(s, wanted, Because::AttemptLost)),
+        Ok(_) => bump(s, wanted, Because::AttemptLost),
     }
 }
 
 /// The value is in the reply and nowhere else. If this process neither has it nor knows that nothing was sent, the
 /// attempt is given up first; only then is it looked for and revoked, as an orphan.
-fn mint_shown_once(s: &Scene, intent: &Intent, wanted: &Wanted) -> Option<Choice> {
+fn mint_shown_once(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
     if holds(s, intent.version) {
         return verify_then_store(s, intent, wanted);
     }
     if s.facts.mine != Some(intent.version) {
-        return Some(bump(s, wanted, Because::AttemptLost));
+        return bump(s, wanted, Because::AttemptLost);
     }
     match listing(s.facts) {
-        Err(None) => Some(Choice::ask(Question::Issued, intent.cause)),
-        Err(Some(trouble)) => Some(s.setback(Purpose::Mint, trouble)),
-        Ok(listing) => Some(ask_for_one(s, intent, listing.len())),
+        Err(None) => Choice::ask(Question::Issued, intent.cause),
+        Err(Some(trouble)) => s.setback(Purpose::Mint, trouble),
+        Ok(listing) => ask_for_one(s, intent, listing.len()),
     }
 }
 
 /// The request kills the old value and its reply carries the only copy of the new one. So: never with a value that is
 /// not known to work, once, and what comes back is stored before anything else.
-fn rotate_itself(s: &Scene, intent: &Intent, wanted: &Wanted) -> Option<Choice> {
+fn rotate_itself(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
     if holds(s, intent.version) {
-        return Some(store(s, intent));
+        return store(s, intent);
     }
     let now_stored = s
         .target()
         .map_or_else(Version::default, |target| target.version);
     match answer(s.facts.works.as_ref(), now_stored) {
-        None => Some(Choice::ask(Question::Works(now_stored), intent.cause)),
-        Some(Err(trouble)) => Some(s.setback(Purpose::Mint, trouble)),
-        Some(Ok(Verdict::Refused)) => Some(Choice::rest(Because::RootCredentialLost)),
+        None => Choice::ask(Question::Works(now_stored), intent.cause),
+        Some(Err(trouble)) => s.setback(Purpose::Mint, trouble),
+        Some(Ok(Verdict::Refused)) => Choice::rest(Because::RootCredentialLost),
         Some(Ok(Verdict::Works)) if s.facts.mine == Some(intent.version) => {
-            Some(Choice::act(Step::Mint(intent.version), intent.cause))
+            Choice::act(Step::Mint(intent.version), intent.cause)
         }
         // The old value still works, so the earlier request never took effect.
-        Some(Ok(Verdict::Works)) => Some(bump(s, wanted, Because::AttemptLost)),
+        Some(Ok(Verdict::Works)) => bump(s, wanted, Because::AttemptLost),
     }
 }
 
@@ -219,12 +224,12 @@ fn ask_for_one(s: &Scene, intent: &Intent, live: usize) -> Choice {
 }
 
 /// Nothing is stored that was not seen to work.
-fn verify_then_store(s: &Scene, intent: &Intent, wanted: &Wanted) -> Option<Choice> {
+fn verify_then_store(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
     match answer(s.facts.works.as_ref(), intent.version) {
-        None => Some(Choice::ask(Question::Works(intent.version), intent.cause)),
-        Some(Ok(Verdict::Works)) => Some(store(s, intent)),
-        Some(Err(trouble)) => Some(s.setback(Purpose::Mint, trouble)),
-        Some(Ok(Verdict::Refused)) => Some(give_up_refused(s, wanted)),
+        None => Choice::ask(Question::Works(intent.version), intent.cause),
+        Some(Ok(Verdict::Works)) => store(s, intent),
+        Some(Err(trouble)) => s.setback(Purpose::Mint, trouble),
+        Some(Ok(Verdict::Refused)) => give_up_refused(s, wanted),
     }
 }
 
@@ -308,6 +313,9 @@ pub(super) fn begin_a_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
             return refused(s.facts);
         }
     };
+    if let Some(choice) = doubt_the_current(s) {
+        return Some(choice);
+    }
     let cause = cause(s, wanted, waits)?;
     if s.must_wait(Purpose::Mint, waits) {
         return None;
@@ -333,6 +341,20 @@ pub(super) fn begin_a_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     Some(Choice::record(Change::Intent, ledger, cause))
 }
 
+/// The list lacks the current version. It may simply be older than that version, so its own value is tried before
+/// anybody is made to rotate.
+fn doubt_the_current(s: &Scene) -> Option<Choice> {
+    let current = s.ledger.current.as_ref()?;
+    let listing = s.facts.issued.is().filter(|_| s.facts.issuer.lists)?;
+    let listed = listing.iter().any(|issued| issued.id == current.id);
+    let there = s
+        .stored(current.version)
+        .is_some_and(|stored| stored.intact);
+    let tried = answer(s.facts.works.as_ref(), current.version).is_some();
+    let doubtful = !listed && there && !tried && !s.resource.deleting;
+    doubtful.then(|| Choice::ask(Question::Works(current.version), Because::Checking))
+}
+
 /// Why the current version must be replaced, gravest first.
 fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Because> {
     let Some(current) = &s.ledger.current else {
@@ -344,17 +366,9 @@ fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Because> {
     if !stored.intact {
         return Some(Because::SecretDamaged);
     }
-    let unlisted = s.facts.issuer.lists
-        && s.facts
-            .issued
-            .is()
-            .is_some_and(|listing| listing.iter().all(|issued| issued.id != current.id));
     let refused = answer(s.facts.works.as_ref(), current.version) == Some(Ok(&Verdict::Refused));
-    if unlisted || (refused && s.facts.issuer.minting != Minting::Provided) {
+    if refused && s.facts.issuer.minting != Minting::Provided {
         return Some(Because::RevokedElsewhere);
-    }
-    if current.print != wanted.print {
-        return Some(Because::SpecChanged);
     }
     if s.resource.rotate.is_some() && s.resource.rotate != s.ledger.handled {
         return Some(Because::RotateRequested);
@@ -362,6 +376,9 @@ fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Because> {
     if s.resource.rollback == Some(current.version) {
         waits.shown(Because::RolledBack);
         return None;
+    }
+    if current.print != wanted.print {
+        return Some(Because::SpecChanged);
     }
     match wanted.due {
         Some(due) if due <= s.now() => Some(Because::RotationDue),

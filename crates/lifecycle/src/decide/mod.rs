@@ -52,7 +52,7 @@ const POLICY: &[Check] = &[
 pub fn decide(facts: &Facts) -> Decision {
     let mut waits = Waits::default();
     let choice = match &facts.resource {
-        None => leave::bury(facts, &mut waits),
+        None => Some(leave::bury(facts, &mut waits)),
         Some(resource) => with_resource(facts, resource, &mut waits),
     };
     waits.settle(choice)
@@ -103,8 +103,10 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
         }
     }
     let nothing_issued = facts.issued.is().is_none_or(Vec::is_empty);
-    let nothing_stored = facts.secrets.iter().all(|stored| scene::is_blank(stored));
-    if nothing_issued && nothing_stored {
+    let nothing_stored = facts.secrets.iter().all(scene::is_blank);
+    // Our finalizer and the first entry of the ledger are one write: where one is without the other, it was lost.
+    let never_written = !resource.guarded && resource.ledger == LedgerState::Absent;
+    if nothing_issued && nothing_stored && (never_written || resource.deleting) {
         let fresh = Ledger::default();
         return by_policy(
             &Scene {

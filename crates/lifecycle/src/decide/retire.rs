@@ -34,7 +34,7 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
         return fence(s, entry, stored, waits);
     }
     match past_holders(s, entry) {
-        Some(because) => announce(s, entry, stored, because)?,
+        Some(because) => announce(s, entry, stored, because),
         None => wait_for_holders(s, entry, stored, waits)?,
     }
     .or_else(|| revoke(s, entry, stored, waits))
@@ -44,6 +44,14 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
 fn fence(s: &Scene, entry: &Entry, stored: &Stored, waits: &mut Waits) -> Option<Choice> {
     if s.must_wait(Purpose::Retire, waits) {
         return None;
+    }
+    // A rollback decided on at the same time must fail, or make this fail: both write the ledger.
+    if !entry.sealed && !s.resource.deleting && !s.condemned(entry.version) {
+        let mut ledger = s.ledger.clone();
+        for other in &mut ledger.retiring {
+            other.sealed |= other.version == entry.version;
+        }
+        return Some(Choice::record(Change::Seal, ledger, Because::Superseded));
     }
     let step = Step::Fence {
         secret: stored.name.clone(),
@@ -168,28 +176,14 @@ fn wait_for_holders(
 }
 
 /// Going past a holder is said aloud before it is done.
-#[expect(
-    clippy::option_option,
-    reason = "the same three answers as wait_for_holders"
-)]
-fn announce(
-    s: &Scene,
-    entry: &Entry,
-    stored: Option<&Stored>,
-    because: Because,
-) -> Option<Option<Choice>> {
+fn announce(s: &Scene, entry: &Entry, stored: Option<&Stored>, because: Because) -> Option<Choice> {
     let held = stored.is_some_and(|stored| !stored.holders.is_empty());
     let loud = held || because == Because::EmergencyRevoke;
     if loud && !s.facts.warned.contains(&entry.version) {
-        return Some(Some(Choice::act(
-            Step::Warn {
-                version: entry.version,
-                because,
-            },
-            because,
-        )));
+        let version = entry.version;
+        return Some(Choice::act(Step::Warn { version, because }, because));
     }
-    Some(None)
+    None
 }
 
 /// Revoke, have it confirmed, let the Secret go, strike it out: in this order, so that the id is known until the end.

@@ -125,7 +125,7 @@ impl Core {
             store_claims(&mut config, vec![claim]);
             return Ok((self.create(kind, &key.namespace, config, options)?, true));
         };
-        let live = super::core::outgoing(kind, &live);
+        let live = super::form::outgoing(kind, &live);
         let mut claims = claims(&live);
         let mine = claims
             .iter()
@@ -220,7 +220,7 @@ fn settle_conflicts(
         [] => Ok(()),
         [one] => Err(Failure::apply_conflict(
             format!("Apply failed with 1 conflict: {one}"),
-            causes,
+            &causes,
         )),
         many => Err(Failure::apply_conflict(
             format!(
@@ -228,7 +228,7 @@ fn settle_conflicts(
                 many.len(),
                 many.join("\n")
             ),
-            causes,
+            &causes,
         )),
     }
 }
@@ -270,8 +270,16 @@ fn claimable(
     fields::leaves(&mergeable(kind, config, subresource), shapes)
 }
 
-/// After a write that is no apply: whoever changed a field owns it now, and earlier owners lose it. Objects
-/// that nobody ever applied carry no bookkeeping at all.
+/// After a create that is no apply: who made the object owns all that it says.
+pub(crate) fn note_created(kind: &Kind, object: &mut Value, manager: &str, now: &str) {
+    let claim = Claim {
+        entry: entry(kind, manager, "Update", "", now),
+        paths: fields::leaves(&mergeable(kind, object, ""), &Shapes::of(kind)),
+    };
+    store_claims(object, vec![claim]);
+}
+
+/// After a write that is no apply: whoever changed a field owns it now, and earlier owners lose it.
 pub(crate) fn note_overwritten(
     kind: &Kind,
     old: &Value,
@@ -281,12 +289,6 @@ pub(crate) fn note_overwritten(
     now: &str,
 ) {
     let mut claims = claims(old);
-    if claims.is_empty() {
-        if let Some(metadata) = new["metadata"].as_object_mut() {
-            metadata.remove("managedFields");
-        }
-        return;
-    }
     let shapes = Shapes::of(kind);
     let whole = |object: &Value| {
         let mut part = mergeable(kind, object, "");

@@ -43,6 +43,16 @@ pub(crate) fn broken_rules(compiled: &CompiledSchema) -> Vec<String> {
     broken
 }
 
+pub(crate) fn has_rules(compiled: &CompiledSchema) -> bool {
+    !compiled.validations.is_empty()
+        || compiled
+            .properties
+            .values()
+            .chain(compiled.items.as_deref())
+            .chain(compiled.additional_properties.as_deref())
+            .any(has_rules)
+}
+
 /// Rules that the object breaks. A rule about a part that did not change is not held against it, unless the
 /// rule speaks of the change itself.
 pub(crate) fn validate(
@@ -60,15 +70,19 @@ pub(crate) fn validate(
             !unchanged || e.rule.contains("oldSelf")
         })
         .map(|e| {
-            let shown = match at(object, &e.field_path) {
-                Some(Value::Object(_)) | None => "\"object\"".to_owned(),
-                Some(Value::Array(_)) => "\"array\"".to_owned(),
-                Some(plain) => plain.to_string(),
-            };
+            // A whole object or list is not repeated in the refusal.
+            let found = at(object, &e.field_path)
+                .filter(|value| !value.is_object() && !value.is_array())
+                .map(|value| format!("{value}: "))
+                .unwrap_or_default();
             match e.reason.as_deref() {
                 Some("FieldValueForbidden") => Cause::forbidden(e.field_path, &e.message),
                 Some("FieldValueRequired") => Cause::required(e.field_path, &e.message),
-                Some(_) | None => Cause::invalid(e.field_path, &shown, &e.message),
+                Some(_) | None => Cause {
+                    reason: "FieldValueInvalid",
+                    field: e.field_path,
+                    message: format!("Invalid value: {found}{}", e.message),
+                },
             }
         })
         .collect()

@@ -47,7 +47,7 @@ fn follow<'a>(value: &'a Value, step: &Step) -> Vec<&'a Value> {
             .filter(|item| {
                 first(item, path).is_some_and(|found| match found {
                     Value::String(text) => text == equals,
-                    other => other.to_string() == *equals,
+                    other => *equals == format!("{other}"),
                 })
             })
             .collect(),

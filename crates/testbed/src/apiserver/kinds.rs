@@ -6,6 +6,11 @@ use super::{crds::CustomKind, status::About};
 
 /// One served resource in one version.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    clippy::struct_field_names,
+    reason = "the names and yes-or-no traits that discovery has for a resource"
+)]
 pub(crate) struct Kind {
     pub(crate) group: String,
     pub(crate) version: String,

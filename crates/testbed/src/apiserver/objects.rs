@@ -101,10 +101,16 @@ pub(crate) fn tidy(object: &mut Value) -> Result<(), Failure> {
             }
         }
     }
-    for list in ["finalizers", "ownerReferences"] {
-        if metadata.get(list).is_some_and(|v| !v.is_array()) {
-            return Err(undecodable(list));
-        }
+    let is_list_of = |list: &str, fits: fn(&Value) -> bool| {
+        metadata
+            .get(list)
+            .is_none_or(|v| v.as_array().is_some_and(|items| items.iter().all(fits)))
+    };
+    if !is_list_of("finalizers", Value::is_string) {
+        return Err(undecodable("finalizers"));
+    }
+    if !is_list_of("ownerReferences", Value::is_object) {
+        return Err(undecodable("ownerReferences"));
     }
     Ok(())
 }
@@ -193,11 +199,11 @@ pub(crate) fn problems(object: &Value) -> Vec<Cause> {
 fn owner_problems(object: &Value, causes: &mut Vec<Cause>) {
     let owners = object["metadata"]["ownerReferences"].as_array();
     let mut controllers = 0;
-    for (index, owner) in owners.into_iter().flatten().enumerate() {
+    for owner in owners.into_iter().flatten() {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if owner[field].as_str().is_none_or(str::is_empty) {
                 causes.push(Cause::invalid(
-                    format!("metadata.ownerReferences[{index}].{field}"),
+                    format!("metadata.ownerReferences.{field}"),
                     "\"\"",
                     if field == "apiVersion" {
                         "version must not be empty"

@@ -18,9 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     access::Deny,
-    core::{Clock, Core, Identity, WriteOptions, namespace_key},
+    core::{Clock, Core, WriteOptions, namespace_key},
     faults::Faults,
     http::{self, Shared},
+    identity::Identity,
     kinds::Kinds,
     store::{Key, Store},
     tls::Certificate,
@@ -251,6 +252,14 @@ impl Server {
         Ok(config)
     }
 
+    /// As [`Server::kube_config`], under a name of its own in the request log and in fault plans.
+    pub fn kube_config_named(&self, name: &str) -> anyhow::Result<kube::Config> {
+        let mut config = self.kube_config()?;
+        let name = ::http::HeaderValue::from_str(name)?;
+        config.headers.push((::http::header::USER_AGENT, name));
+        Ok(config)
+    }
+
     /// A kubeconfig for kubectl, as text.
     pub fn kubeconfig_yaml(&self) -> anyhow::Result<String> {
         let url = self.url().context("this server does not listen")?;
@@ -259,16 +268,14 @@ impl Server {
             let pem = base64::prelude::BASE64_STANDARD.encode(certificate.pem());
             cluster["certificate-authority-data"] = json!(pem);
         }
-        let user = match &self.running.token {
-            Some(token) => json!({"token": token}),
-            None => json!({}),
-        };
+        // Where no token is asked for, any will do: kubectl asks the terminal for a user if it has none.
+        let token = self.running.token.as_deref().unwrap_or("anybody");
         // JSON is YAML.
         Ok(serde_json::to_string_pretty(&json!({
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "testbed", "cluster": cluster}],
-            "users": [{"name": "testbed", "user": user}],
+            "users": [{"name": "testbed", "user": {"token": token}}],
             "contexts": [{"name": "testbed", "context": {"cluster": "testbed", "user": "testbed"}}],
             "current-context": "testbed",
         }))?)

@@ -136,7 +136,7 @@ impl Failure {
         )
     }
 
-    pub(crate) fn apply_conflict(message: String, causes: Vec<Value>) -> Self {
+    pub(crate) fn apply_conflict(message: String, causes: &[Value]) -> Self {
         Self {
             code: 409,
             reason: "Conflict",
@@ -149,13 +149,7 @@ impl Failure {
     pub(crate) fn invalid(kind: &str, about: About<'_>, causes: &[Cause]) -> Self {
         let listed: Vec<String> = causes
             .iter()
-            .map(|c| {
-                if c.field.is_empty() {
-                    format!("<nil>: {}", c.message)
-                } else {
-                    format!("{}: {}", c.field, c.message)
-                }
-            })
+            .map(|c| format!("{}: {}", c.field, c.message))
             .collect();
         let text = match listed.as_slice() {
             [one] => one.clone(),
@@ -201,6 +195,11 @@ impl Failure {
     /// A patch that does not fit the object: the real server answers 422 without a cause.
     pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
         Self::plain(422, "Invalid", message.into())
+    }
+
+    /// An error of the storage that no status was thought of for.
+    pub(crate) fn unclassified(message: &str) -> Self {
+        Self::plain(500, "", message.to_owned())
     }
 
     pub(crate) fn method_not_allowed() -> Self {

@@ -75,27 +75,16 @@ fn built_in_columns(kind: &Kind) -> Vec<Column> {
 }
 
 /// The table of some objects, in the order given.
-pub(crate) fn table(kind: &Kind, objects: &[Arc<Value>], metadata: Value, now: Timestamp) -> Value {
-    let (definitions, cells): (Vec<Value>, Vec<Vec<Value>>) = match &kind.custom {
-        Some(custom) => custom_table(&custom.printer_columns, objects, now),
-        None => {
-            let columns = built_in_columns(kind);
-            (
-                columns
-                    .iter()
-                    .map(|(title, of_type, _)| definition(title, of_type, 0, ""))
-                    .collect(),
-                objects
-                    .iter()
-                    .map(|o| {
-                        columns
-                            .iter()
-                            .map(|(_, _, cell)| value(cell, o, now))
-                            .collect()
-                    })
-                    .collect(),
-            )
-        }
+pub(crate) fn table(
+    kind: &Kind,
+    objects: &[Arc<Value>],
+    metadata: &Value,
+    now: Timestamp,
+) -> Value {
+    let (definitions, cells) = if let Some(custom) = &kind.custom {
+        custom_table(&custom.printer_columns, objects, now)
+    } else {
+        built_in_table(kind, objects, now)
     };
     let rows: Vec<Value> = objects
         .iter()
@@ -109,6 +98,28 @@ pub(crate) fn table(kind: &Kind, objects: &[Arc<Value>], metadata: Value, now: T
         "columnDefinitions": definitions,
         "rows": rows,
     })
+}
+
+fn built_in_table(
+    kind: &Kind,
+    objects: &[Arc<Value>],
+    now: Timestamp,
+) -> (Vec<Value>, Vec<Vec<Value>>) {
+    let columns = built_in_columns(kind);
+    let definitions = columns
+        .iter()
+        .map(|(title, of_type, _)| definition(title, of_type, 0, ""))
+        .collect();
+    let rows = objects
+        .iter()
+        .map(|object| {
+            columns
+                .iter()
+                .map(|(_, _, cell)| value(cell, object, now))
+                .collect()
+        })
+        .collect();
+    (definitions, rows)
 }
 
 fn definition(title: &str, of_type: &str, priority: i64, description: &str) -> Value {

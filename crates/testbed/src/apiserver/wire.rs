@@ -33,7 +33,7 @@ pub(crate) fn object(kind: &Kind, object: &Arc<Value>, format: Format, now: Time
     match format {
         Format::Full => Value::clone(object),
         Format::Metadata => metadata_of(object),
-        Format::Table => table::table(kind, std::slice::from_ref(object), json!({}), now),
+        Format::Table => table::table(kind, std::slice::from_ref(object), &json!({}), now),
     }
 }
 
@@ -66,6 +66,6 @@ pub(crate) fn list(kind: &Kind, page: &Page, format: Format, now: Timestamp) -> 
             "metadata": metadata,
             "items": page.items.iter().map(|o| metadata_of(o)).collect::<Vec<_>>(),
         }),
-        Format::Table => table::table(kind, &page.items, metadata, now),
+        Format::Table => table::table(kind, &page.items, &metadata, now),
     }
 }

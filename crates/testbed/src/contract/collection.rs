@@ -144,7 +144,7 @@ async fn an_owner_reference_without_uid_is_invalid(w: World) -> anyhow::Result<(
     w.post("secrets", &body).await?.refused(
         422,
         "Invalid",
-        "metadata.ownerReferences[0].uid: Invalid value: \"\": must not be empty",
+        "metadata.ownerReferences.uid: Invalid value: \"\": must not be empty",
     )?;
     Ok(())
 }

@@ -14,6 +14,7 @@ super::case_list![
     the_last_finalizer_to_go_takes_the_object_along,
     a_deleting_object_takes_no_new_finalizer,
     a_deleting_object_can_still_be_written,
+    a_dry_run_delete_only_tells,
     a_delete_with_another_uid_conflicts,
     a_delete_with_a_stale_version_conflicts,
     a_name_can_be_used_again_with_a_new_uid,
@@ -140,12 +141,39 @@ async fn a_deleting_object_can_still_be_written(w: World) -> anyhow::Result<()> 
     Ok(())
 }
 
+async fn a_dry_run_delete_only_tells(w: World) -> anyhow::Result<()> {
+    w.secret("a").await?;
+    let told = w
+        .delete_with("secrets/a", &json!({"dryRun": ["All"]}))
+        .await?
+        .ok()?;
+    ensure!(
+        told["kind"] == "Status" && told["status"] == "Success",
+        "{told}"
+    );
+    let body = json!({"metadata": {"name": "b", "finalizers": ["example.dev/one"]}});
+    w.post("secrets", &body).await?.created()?;
+    let told = w.delete("secrets/b?dryRun=All").await?.ok()?;
+    ensure!(
+        told["kind"] == "Secret" && told["metadata"]["deletionTimestamp"].is_string(),
+        "{told}"
+    );
+    for name in ["a", "b"] {
+        let now = w.get(&format!("secrets/{name}")).await?.ok()?;
+        ensure!(now["metadata"]["deletionTimestamp"].is_null(), "{now}");
+    }
+    w.merge("secrets/b", &json!({"metadata": {"finalizers": null}}))
+        .await?
+        .ok()?;
+    Ok(())
+}
+
 async fn a_delete_with_another_uid_conflicts(w: World) -> anyhow::Result<()> {
     let secret = w.secret("a").await?;
     let other = "00000000-0000-4000-8000-000000000000";
     w.delete_with("secrets/a", &json!({"preconditions": {"uid": other}}))
         .await?
-        .refused(409, "Conflict", other)?;
+        .refused(409, "Conflict", &format!("Operation cannot be fulfilled on Secret \"a\": the UID in the precondition ({other}) does not match the UID in record ({}). The object might have been deleted and then recreated", secret["metadata"]["uid"].as_str().unwrap_or_default()))?;
     let uid = &secret["metadata"]["uid"];
     w.delete_with("secrets/a", &json!({"preconditions": {"uid": uid}}))
         .await?
@@ -162,7 +190,7 @@ async fn a_delete_with_a_stale_version_conflicts(w: World) -> anyhow::Result<()>
     let precondition = |version: String| json!({"preconditions": {"resourceVersion": version}});
     w.delete_with("secrets/a", &precondition(version(&secret)?))
         .await?
-        .refused(409, "Conflict", "")?;
+        .refused(409, "Conflict", &format!("Operation cannot be fulfilled on Secret \"a\": the ResourceVersion in the precondition ({}) does not match the ResourceVersion in record ({}). The object might have been modified", version(&secret)?, version(&newer)?))?;
     w.delete_with("secrets/a", &precondition(version(&newer)?))
         .await?
         .ok()?;

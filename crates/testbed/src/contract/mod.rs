@@ -3,11 +3,14 @@
 //! One suite for two servers: the in-process one and the real kube-apiserver must both pass, so that what is
 //! tested over the first holds on the second.
 
+mod applies;
 mod collection;
 mod custom;
+mod definitions;
 mod deletion;
 mod patches;
 mod reads;
+mod status;
 mod watches;
 mod world;
 mod writes;
@@ -41,6 +44,31 @@ pub struct Outcome {
     pub took: Duration,
 }
 
+/// How all of them fared.
+#[derive(Debug)]
+pub struct Report(pub Vec<Outcome>);
+
+impl Report {
+    /// The names of the rules that were not kept.
+    pub fn broken(&self) -> Vec<&'static str> {
+        let broken = self.0.iter().filter(|o| o.result.is_err());
+        broken.map(|o| o.name).collect()
+    }
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for outcome in &self.0 {
+            match &outcome.result {
+                Ok(()) => writeln!(f, "ok    {} ({:?})", outcome.name, outcome.took)?,
+                Err(why) => writeln!(f, "FAIL  {}: {why:#}", outcome.name)?,
+            }
+        }
+        let (cases, broken) = (self.0.len(), self.broken().len());
+        write!(f, "{cases} cases, {broken} broken")
+    }
+}
+
 /// Lists the cases of a file by the names of their functions.
 macro_rules! case_list {
     ($($name:ident),* $(,)?) => {
@@ -59,9 +87,12 @@ pub fn cases() -> Vec<Case> {
         deletion::CASES,
         collection::CASES,
         patches::CASES,
+        applies::CASES,
         reads::CASES,
         watches::CASES,
+        definitions::CASES,
         custom::CASES,
+        status::CASES,
     ]
     .concat()
 }
@@ -70,8 +101,8 @@ const AT_ONCE: usize = 8;
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// Runs every case whose name contains `filter`, each in a namespace of its own, some at once.
-pub async fn run(client: kube::Client, filter: &str) -> anyhow::Result<Vec<Outcome>> {
-    custom::install(&World::new(client.clone(), "default"))
+pub async fn run(client: kube::Client, filter: &str) -> anyhow::Result<Report> {
+    definitions::install(&World::new(client.clone(), "default"))
         .await
         .context("installing the custom kinds of the suite")?;
     let chosen: Vec<Case> = cases()
@@ -90,7 +121,7 @@ pub async fn run(client: kube::Client, filter: &str) -> anyhow::Result<Vec<Outco
             }
         }
     }));
-    Ok(run.buffered(AT_ONCE).collect().await)
+    Ok(Report(run.buffered(AT_ONCE).collect().await))
 }
 
 async fn run_one(client: kube::Client, index: usize, case: Case) -> anyhow::Result<()> {

@@ -160,19 +160,19 @@ impl World {
         .await
     }
 
-    pub(super) async fn merge(&self, path: &str, patch: &Value) -> anyhow::Result<Reply> {
-        self.with_json(Method::PATCH, path, "application/merge-patch+json", patch)
+    pub(super) async fn merge(&self, path: &str, change: &Value) -> anyhow::Result<Reply> {
+        self.with_json(Method::PATCH, path, "application/merge-patch+json", change)
             .await
     }
 
-    pub(super) async fn json_patch(&self, path: &str, patch: &Value) -> anyhow::Result<Reply> {
-        self.with_json(Method::PATCH, path, "application/json-patch+json", patch)
+    pub(super) async fn json_patch(&self, path: &str, change: &Value) -> anyhow::Result<Reply> {
+        self.with_json(Method::PATCH, path, "application/json-patch+json", change)
             .await
     }
 
-    pub(super) async fn strategic(&self, path: &str, patch: &Value) -> anyhow::Result<Reply> {
+    pub(super) async fn strategic(&self, path: &str, change: &Value) -> anyhow::Result<Reply> {
         let content_type = "application/strategic-merge-patch+json";
-        self.with_json(Method::PATCH, path, content_type, patch)
+        self.with_json(Method::PATCH, path, content_type, change)
             .await
     }
 

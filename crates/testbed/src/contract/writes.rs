@@ -24,8 +24,11 @@ super::case_list![
     the_type_of_a_secret_never_changes,
     an_immutable_secret_keeps_its_data_but_not_its_labels,
     bad_base64_in_a_secret_is_a_bad_request,
+    metadata_of_the_wrong_type_is_a_bad_request,
     annotations_over_256_kib_are_invalid,
     a_body_over_the_limit_is_too_large,
+    an_immutable_config_map_keeps_its_data,
+    a_deployment_keeps_spec_and_status_apart,
     a_lease_is_taken_by_compare_and_swap,
 ];
 
@@ -108,10 +111,11 @@ async fn a_create_with_a_bad_name_is_invalid(w: World) -> anyhow::Result<()> {
 
 async fn a_create_with_a_resource_version_is_refused(w: World) -> anyhow::Result<()> {
     let body = json!({"metadata": {"name": "a", "resourceVersion": "1"}});
-    let reply = w.post("secrets", &body).await?;
-    ensure!(reply.code >= 400, "{}", reply.body);
-    let message = reply.body["message"].as_str().unwrap_or_default();
-    ensure!(message.contains("resourceVersion"), "{message}");
+    w.post("secrets", &body).await?.refused(
+        500,
+        "",
+        "resourceVersion should not be set on objects to be created",
+    )?;
     Ok(())
 }
 
@@ -161,10 +165,14 @@ async fn a_put_with_a_stale_version_conflicts(w: World) -> anyhow::Result<()> {
 
 async fn a_put_with_another_uid_conflicts(w: World) -> anyhow::Result<()> {
     let mut secret = w.secret("a").await?;
+    let uid = secret["metadata"]["uid"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     secret["metadata"]["uid"] = json!("00000000-0000-4000-8000-000000000000");
     w.put("secrets/a", &secret)
         .await?
-        .refused(409, "Conflict", "UID")?;
+        .refused(409, "Conflict", &format!("Operation cannot be fulfilled on secrets \"a\": StorageError: invalid object, Code: 4, Key: /registry/secrets/{}/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: 00000000-0000-4000-8000-000000000000, UID in object meta: {uid}", w.namespace))?;
     Ok(())
 }
 
@@ -276,6 +284,31 @@ async fn bad_base64_in_a_secret_is_a_bad_request(w: World) -> anyhow::Result<()>
     Ok(())
 }
 
+async fn metadata_of_the_wrong_type_is_a_bad_request(w: World) -> anyhow::Result<()> {
+    for metadata in [
+        json!({"name": "a", "labels": {"x": 1}}),
+        json!({"name": "a", "annotations": ["x"]}),
+        json!({"name": "a", "finalizers": "example.dev/x"}),
+        json!({"name": "a", "finalizers": [{}]}),
+        json!({"name": "a", "ownerReferences": ["x"]}),
+    ] {
+        for resource in ["secrets", "widgets"] {
+            let reply = w.post(resource, &json!({"metadata": metadata})).await?;
+            ensure!(
+                reply.code == 400,
+                "{resource} {metadata}: {} {}",
+                reply.code,
+                reply.body
+            );
+        }
+    }
+    let reply = w
+        .post("secrets", &json!({"metadata": {"name": "a"}, "data": "x"}))
+        .await?;
+    ensure!(reply.code == 400, "{}", reply.body);
+    Ok(())
+}
+
 async fn annotations_over_256_kib_are_invalid(w: World) -> anyhow::Result<()> {
     let secret = |size: usize| json!({"metadata": {"name": "a", "annotations": {"k": "x".repeat(size - 1)}}});
     w.post("secrets", &secret(262_145)).await?.refused(
@@ -294,6 +327,40 @@ async fn a_body_over_the_limit_is_too_large(w: World) -> anyhow::Result<()> {
         "RequestEntityTooLarge",
         "Request entity too large: limit is 3145728",
     )?;
+    Ok(())
+}
+
+async fn an_immutable_config_map_keeps_its_data(w: World) -> anyhow::Result<()> {
+    let body = json!({"metadata": {"name": "a"}, "data": {"x": "1"}, "immutable": true});
+    w.post("configmaps", &body).await?.created()?;
+    w.merge("configmaps/a", &json!({"data": {"x": "2"}})).await?.refused(
+        422,
+        "Invalid",
+        "ConfigMap \"a\" is invalid: data: Forbidden: field is immutable when `immutable` is set",
+    )?;
+    Ok(())
+}
+
+async fn a_deployment_keeps_spec_and_status_apart(w: World) -> anyhow::Result<()> {
+    let body = json!({"metadata": {"name": "a"}, "spec": {
+        "replicas": 0,
+        "selector": {"matchLabels": {"app": "a"}},
+        "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "none"}]}},
+    }});
+    let made = w.post("deployments", &body).await?.created()?;
+    ensure!(made["metadata"]["generation"] == 1, "{made}");
+    let status = json!({"spec": {"replicas": 5}, "status": {"replicas": 7}});
+    let changed = w.merge("deployments/a/status", &status).await?.ok()?;
+    ensure!(
+        changed["spec"]["replicas"] == 0 && changed["status"]["replicas"] == 7,
+        "{changed}"
+    );
+    ensure!(changed["metadata"]["generation"] == 1, "{changed}");
+    let scaled = w
+        .merge("deployments/a", &json!({"spec": {"paused": true}}))
+        .await?
+        .ok()?;
+    ensure!(scaled["metadata"]["generation"] == 2, "{scaled}");
     Ok(())
 }
 

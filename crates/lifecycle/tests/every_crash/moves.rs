@@ -1,0 +1,293 @@
+//! Everything that can happen next: each event is one thing that nothing can come between.
+
+use lifecycle::Delivery;
+
+use crate::configurations::{Configuration, Lie};
+use crate::consumers::{self, Deed};
+use crate::operator::{self, Act, Fate, Run};
+use crate::promises;
+use crate::servers::{delete_secret, perform, resource_vanishes, resource_written};
+use crate::world::{Kind, NO_LEDGER, NOBODY, Phase, Request, Verb, World};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    Looks(usize),
+    ReadsSecrets(usize, Freshness),
+    Learns(usize),
+    LearnsNothing(usize),
+    Does(usize, Fate),
+    Crashes(usize),
+    Lands(usize),
+    Consumer(usize, Deed),
+    Collects(usize),
+    Ticks,
+    Rotates,
+    ChangesSpec,
+    Deletes,
+    ForcesDeletion,
+    LosesLedger,
+    DeclaresEmergency,
+    RollsBack,
+    DeletesSecret(usize),
+    EndsElsewhere,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    Live,
+    Cached,
+}
+
+/// Collects what can happen from here. Counts what lies beyond this walk's numbers.
+pub fn moves(run: &Run, w: &World, out: &mut Vec<(Event, World)>) -> u64 {
+    let mut beyond = 0;
+    for index in 0..run.configuration.leaders {
+        beyond += operator_moves(run, w, index, out);
+    }
+    for (index, flight) in w.flights.iter().enumerate() {
+        if flight.verb != Verb::Nothing {
+            let mut next = *w;
+            next.flights[index] = Request::default();
+            perform(&mut next, run.configuration, run.ledgers, *flight);
+            push(run, out, Event::Lands(index), next);
+        }
+    }
+    let mut deeds = Vec::new();
+    for who in 0..run.configuration.consumers {
+        deeds.clear();
+        consumers::deeds(w, run.configuration, who, &mut deeds);
+        for deed in &deeds {
+            let mut next = *w;
+            consumers::perform(&mut next, run.configuration, who, *deed);
+            push(run, out, Event::Consumer(who, *deed), next);
+        }
+    }
+    for index in collectable(w) {
+        let mut next = *w;
+        delete_secret(&mut next, index);
+        push(run, out, Event::Collects(index), next);
+    }
+    tick(run, w, out);
+    people_move(run, w, out);
+    beyond
+}
+
+fn push(run: &Run, out: &mut Vec<(Event, World)>, event: Event, mut next: World) {
+    promises::always(&mut next);
+    next.normalize(run.configuration.leaders, run.configuration.consumers);
+    out.push((event, next));
+}
+
+fn operator_moves(run: &Run, w: &World, index: usize, out: &mut Vec<(Event, World)>) -> u64 {
+    let o = &w.operators[index];
+    let other_at_work = (0..run.configuration.leaders)
+        .any(|other| other != index && w.operators[other].phase != Phase::Idle);
+    let mut beyond = 0;
+    let mut finish = |event, mut next: World, out: &mut Vec<(Event, World)>| {
+        operator::rest_if_done(run, &mut next, index);
+        push(run, out, event, next);
+    };
+    match o.phase {
+        Phase::Idle => {
+            // Two idle operators are alike unless their memories differ; the second one is reached by symmetry.
+            let mut next = *w;
+            if other_at_work {
+                if w.left.overlaps == 0 {
+                    return 0;
+                }
+                next.left.overlaps -= 1;
+            }
+            operator::read_the_resource(&mut next, index);
+            finish(Event::Looks(index), next, out);
+        }
+        Phase::SeenResource => {
+            let mut next = *w;
+            operator::read_the_secrets(run, &mut next, index, false);
+            finish(Event::ReadsSecrets(index, Freshness::Live), next, out);
+            if run.configuration.lie == Some(Lie::CachedFinalizers) {
+                let mut next = *w;
+                operator::read_the_secrets(run, &mut next, index, true);
+                finish(Event::ReadsSecrets(index, Freshness::Cached), next, out);
+            }
+        }
+        Phase::Working => match operator::next(run, w, index).0 {
+            Act::Do(request) => {
+                for fate in [Fate::Answered, Fate::AnswerLost, Fate::UnderWay] {
+                    let mut next = *w;
+                    let allowed = match fate {
+                        Fate::Answered => true,
+                        Fate::AnswerLost => spend(&mut next.left.losses),
+                        Fate::UnderWay => spend(&mut next.left.lates),
+                    };
+                    if !allowed {
+                        continue;
+                    }
+                    if operator::send(run, &mut next, index, request, fate) {
+                        finish(Event::Does(index, fate), next, out);
+                    } else {
+                        beyond += 1;
+                    }
+                }
+            }
+            Act::Beyond => beyond += 1,
+            act @ (Act::Issued
+            | Act::Resource
+            | Act::Works(_)
+            | Act::Referrers(_)
+            | Act::Gone(..)) => {
+                let mut next = *w;
+                operator::learn(run, &mut next, index, act, false);
+                finish(Event::Learns(index), next, out);
+                let mut next = *w;
+                if act != Act::Resource && spend(&mut next.left.losses) {
+                    operator::learn(run, &mut next, index, act, true);
+                    finish(Event::LearnsNothing(index), next, out);
+                }
+            }
+            Act::Rest(..) => {
+                let next = *w;
+                finish(Event::Learns(index), next, out);
+            }
+        },
+    }
+    let remembers = o.phase != Phase::Idle || o.holds_something();
+    let mut next = *w;
+    if remembers && spend(&mut next.left.crashes) {
+        operator::crash(&mut next, index);
+        push(run, out, Event::Crashes(index), next);
+    }
+    beyond
+}
+
+fn spend(budget: &mut u8) -> bool {
+    let some = *budget > 0;
+    *budget = budget.saturating_sub(1);
+    some
+}
+
+/// Owner references: what belongs to a resource that is gone is deleted.
+pub fn collectable(w: &World) -> impl Iterator<Item = usize> + use<> {
+    let gone = !w.resource.exists;
+    let secrets = w.secrets;
+    (0..secrets.len()).filter(move |index| {
+        let secret = &secrets[*index];
+        gone && secret.kind != Kind::Nothing && secret.owned && !secret.leaving
+    })
+}
+
+/// The next time at which a resting operator wants to look again.
+pub fn next_wake(run: &Run, w: &World) -> Option<u32> {
+    w.operators[..run.configuration.leaders]
+        .iter()
+        .filter(|operator| operator.phase == Phase::Idle && operator.wake > w.now)
+        .map(|operator| operator.wake)
+        .min()
+}
+
+fn tick(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
+    let mut next = *w;
+    let Some(wake) = next_wake(run, w) else {
+        return;
+    };
+    if !consumers_keep_up(run.configuration, w) || !spend(&mut next.left.ticks) {
+        return;
+    }
+    next.now = wake;
+    for index in 0..run.configuration.leaders {
+        operator::rest_if_done(run, &mut next, index);
+    }
+    push(run, out, Event::Ticks, next);
+}
+
+/// In place nobody can hold anything: that consumers notice the new value within the overlap is assumed, and said so
+/// in the documentation.
+fn consumers_keep_up(c: &Configuration, w: &World) -> bool {
+    match c.policy.delivery {
+        Delivery::Versioned => true,
+        Delivery::InPlace => w.target().is_none_or(|target| {
+            target.credential == NOBODY
+                || w.consumers
+                    .iter()
+                    .all(|consumer| [NOBODY, target.credential].contains(&consumer.using))
+        }),
+    }
+}
+
+fn people_move(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
+    let alive = w.resource.exists && !w.resource.deleting;
+    let mut edit = |event, happens: bool, change: &dyn Fn(&mut World) -> bool| {
+        let mut next = *w;
+        if happens && change(&mut next) {
+            push(run, out, event, next);
+        }
+    };
+    edit(Event::Rotates, alive, &|w| {
+        w.resource.rotate += 1;
+        resource_written(w);
+        spend(&mut w.left.rotations)
+    });
+    edit(Event::ChangesSpec, alive, &|w| {
+        w.resource.print += 1;
+        resource_written(w);
+        spend(&mut w.left.spec_changes)
+    });
+    edit(Event::Deletes, alive, &|w| {
+        resource_written(w);
+        w.resource.deleting = true;
+        if !w.resource.guarded {
+            resource_vanishes(w);
+        }
+        spend(&mut w.left.deletions)
+    });
+    edit(Event::ForcesDeletion, w.resource.exists, &|w| {
+        resource_vanishes(w);
+        spend(&mut w.left.forced_deletions)
+    });
+    edit(
+        Event::LosesLedger,
+        w.resource.exists && w.resource.ledger != NO_LEDGER,
+        &|w| {
+            w.resource.ledger = NO_LEDGER;
+            resource_written(w);
+            spend(&mut w.left.lost_ledgers)
+        },
+    );
+    edit(
+        Event::DeclaresEmergency,
+        alive && !w.resource.revoke_now,
+        &|w| {
+            w.resource.revoke_now = true;
+            resource_written(w);
+            spend(&mut w.left.emergencies)
+        },
+    );
+    edit(Event::RollsBack, alive, &|w| {
+        let retiring = run
+            .ledgers
+            .of(w.resource.ledger)
+            .and_then(|ledger| ledger.retiring.last().map(|entry| entry.version))
+            .and_then(crate::world::compact);
+        let Some(previous) = retiring.filter(|previous| *previous != w.resource.rollback) else {
+            return false;
+        };
+        w.resource.rollback = previous;
+        w.rolled_back = true;
+        resource_written(w);
+        spend(&mut w.left.rollbacks)
+    });
+    for index in 0..w.secrets.len() {
+        let there = w.secrets[index].kind != Kind::Nothing && !w.secrets[index].leaving;
+        edit(Event::DeletesSecret(index), there, &|w| {
+            w.secret_deleted = true;
+            delete_secret(w, index);
+            spend(&mut w.left.deleted_secrets)
+        });
+    }
+    edit(Event::EndsElsewhere, w.resource.status != NOBODY, &|w| {
+        let status = w.resource.status;
+        let credential = &mut w.credentials[usize::from(status)];
+        let was = std::mem::replace(&mut credential.live, false);
+        credential.ended_elsewhere = true;
+        was && spend(&mut w.left.ended_elsewhere)
+    });
+}

@@ -1,0 +1,388 @@
+//! One operator: each function is one indivisible thing it does, exactly as the engine does it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash};
+
+use lifecycle::{Because, Delivery, Minting};
+
+use crate::configurations::{Configuration, Lie};
+use crate::explore::Fingerprints;
+use crate::facts::{self, listed};
+pub use crate::facts::{Act, Ledgers};
+use crate::servers::{Reply, add_credential, perform};
+use crate::world::{
+    Credential, Failed, Kind, NOBODY, Operator, Phase, Request, SECRETS, Secret, Told, V, Verb,
+    World, Wrote, bit,
+};
+
+/// What the walk needs beside the state.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    pub configuration: &'a Configuration,
+    pub ledgers: &'a Ledgers,
+    /// Rotations by the clock go on. They are stopped where it is asked whether everything comes to rest.
+    pub scheduled: bool,
+}
+
+impl<'a> Run<'a> {
+    pub fn new(configuration: &'a Configuration, ledgers: &'a Ledgers) -> Self {
+        Self {
+            configuration,
+            ledgers,
+            scheduled: true,
+        }
+    }
+}
+
+thread_local! {
+    static DECIDED: RefCell<HashMap<u64, (Act, Because), Fingerprints>> = RefCell::default();
+}
+
+/// Forgets what was decided in another run.
+pub fn begin_run() {
+    DECIDED.with_borrow_mut(HashMap::clear);
+}
+
+/// What this operator would do now. `decide` is a function of the facts, so that its answer may be remembered.
+pub fn next(run: &Run, w: &World, index: usize) -> (Act, Because) {
+    let o = &w.operators[index];
+    let key = {
+        let mut hasher = Fingerprints::default().build_hasher();
+        (o, w.now, run.scheduled).hash(&mut hasher);
+        std::hash::Hasher::finish(&hasher)
+    };
+    DECIDED.with_borrow_mut(|decided| {
+        if decided.len() > 2_000_000 {
+            decided.clear();
+        }
+        *decided
+            .entry(key)
+            .or_insert_with(|| facts::act(run.configuration, run.ledgers, w.now, o, run.scheduled))
+    })
+}
+
+pub fn read_the_resource(w: &mut World, index: usize) {
+    let resource = w.resource;
+    let o = &mut w.operators[index];
+    o.resource = resource;
+    o.resource_fresh = true;
+    o.wake = 0;
+    o.phase = Phase::SeenResource;
+}
+
+/// The second half of looking: always after the resource.
+pub fn read_the_secrets(run: &Run, w: &mut World, index: usize, cached: bool) {
+    let mut secrets = w.secrets;
+    if cached {
+        for secret in &mut secrets {
+            secret.holders = 0;
+        }
+    }
+    let o = &mut w.operators[index];
+    o.secrets = secrets;
+    // Having listed first and read the resource now, what the list shows beyond the ledger is an orphan.
+    if o.listed == Told::Yes {
+        o.read_after_listing = true;
+    }
+    let intent = run
+        .ledgers
+        .of(o.resource.ledger)
+        .and_then(|ledger| crate::world::compact(ledger.intent.as_ref()?.version));
+    if o.holds_something() && intent != Some(o.in_hand.0) {
+        o.drop_hand();
+    }
+    o.phase = Phase::Working;
+}
+
+/// Nobody else sees it when an operator lies down, so it does so at once.
+pub fn rest_if_done(run: &Run, w: &mut World, index: usize) {
+    if w.operators[index].phase != Phase::Working {
+        return;
+    }
+    let (Act::Rest(wake, _), _) = next(run, w, index) else {
+        return;
+    };
+    let now = w.now;
+    let o = &mut w.operators[index];
+    let compared = match run.configuration.issuer.lists {
+        true => o.listed == Told::Yes,
+        false => matches!(o.works.1, Told::Yes | Told::No),
+    };
+    if compared {
+        o.checked = now;
+    }
+    o.forget_the_pass();
+    o.wake = wake;
+}
+
+pub fn crash(w: &mut World, index: usize) {
+    w.operators[index] = Operator::started_at(w.now);
+}
+
+/// The answer to a question, or its loss.
+pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
+    let c = run.configuration;
+    let before = *w;
+    let o = &mut w.operators[index];
+    match act {
+        Act::Issued if lost => o.listed = Told::Failed,
+        Act::Issued => {
+            o.listed = Told::Yes;
+            o.marks = before.credentials.map(|credential| credential.mark);
+            o.listing = before
+                .credentials
+                .iter()
+                .enumerate()
+                .filter(|(at, seen)| seen.live && listed(seen.mark, seen.foreign, *at))
+                .filter(|(_, seen)| seen.mark > 0 || seen.foreign)
+                .fold(0, |bits, (at, _)| bits | 1 << at);
+            o.read_after_listing = c.lie == Some(Lie::SweepReadsTheResourceFirst);
+        }
+        Act::Resource => read_the_resource(w, index),
+        Act::Works(v) if lost => o.works = (v, Told::Failed),
+        Act::Works(v) if c.issuer.minting == Minting::Provided => {
+            let print = o.resource.print;
+            let credential = provided(w, v, print);
+            let o = &mut w.operators[index];
+            o.found = (v, credential, print);
+            o.works = (v, Told::Yes);
+        }
+        Act::Works(v) => {
+            let (credential, value) = what_to_try(c, &before, &before.operators[index], v);
+            o.found = (v, credential, value);
+            let lets_in = credential != NOBODY && {
+                let issued = before.credentials[usize::from(credential)];
+                issued.live && issued.value == value
+            };
+            o.works = (v, if lets_in { Told::Yes } else { Told::No });
+        }
+        Act::Referrers(v) if lost => o.referrers = (v, Told::Failed, 0),
+        Act::Referrers(v) => {
+            let bits = match c.policy.delivery {
+                Delivery::Versioned => 0,
+                Delivery::InPlace => using(&before, v),
+            };
+            o.referrers = (v, Told::Yes, bits);
+        }
+        Act::Gone(v, _) if lost => o.gone = (v, Told::Failed),
+        Act::Gone(v, credential) => {
+            let alive = credential != NOBODY && before.credentials[usize::from(credential)].live;
+            o.gone = (v, if alive { Told::No } else { Told::Yes });
+        }
+        Act::Do(_) | Act::Rest(..) | Act::Beyond => {}
+    }
+}
+
+fn using(w: &World, v: V) -> u8 {
+    (0u8..)
+        .zip(&w.consumers)
+        .filter(|(_, consumer)| {
+            consumer.using != NOBODY && w.credentials[usize::from(consumer.using)].mark == v
+        })
+        .fold(0, |bits, (index, _)| bits | 1 << index)
+}
+
+/// Which credential, with which value, the engine would log in with to try a version.
+fn what_to_try(c: &Configuration, w: &World, o: &Operator, v: V) -> (u8, u8) {
+    if o.holds_something() && o.in_hand.0 == v {
+        return (o.in_hand.1, o.in_hand.2);
+    }
+    let in_a_secret = o
+        .secrets
+        .iter()
+        .find(|secret| matches!(secret.kind, Kind::Final | Kind::Target) && secret.version == v);
+    if let Some(secret) = in_a_secret
+        && secret.credential != NOBODY
+    {
+        return (secret.credential, secret.value);
+    }
+    let named = (0u8..)
+        .zip(&w.credentials)
+        .find(|(_, credential)| credential.live && credential.mark == v);
+    match c.issuer.minting {
+        Minting::Chosen => {
+            let draft = o
+                .secrets
+                .iter()
+                .find(|secret| secret.kind == Kind::Draft && secret.version == v);
+            match (draft, named) {
+                (Some(draft), Some((index, _))) => (index, draft.value),
+                (Some(_) | None, Some(_) | None) => (NOBODY, 0),
+            }
+        }
+        Minting::ReadBack => named.map_or((NOBODY, 0), |(index, named)| (index, named.value)),
+        Minting::ShownOnce | Minting::SelfRotating | Minting::Provided => (NOBODY, 0),
+    }
+}
+
+/// What a person provides is not ours to end; each version of it has an id of its own all the same.
+fn provided(w: &mut World, v: V, print: u8) -> u8 {
+    let known = (0u8..)
+        .zip(&w.credentials)
+        .find(|(_, credential)| credential.foreign && credential.mark == v);
+    if let Some((index, _)) = known {
+        return index;
+    }
+    let born = Credential {
+        mark: v,
+        value: print,
+        live: true,
+        foreign: true,
+        ..Credential::default()
+    };
+    add_credential(w, born).unwrap_or(NOBODY)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Takes effect, and the answer arrives.
+    Answered,
+    /// Takes effect, and nobody hears of it.
+    AnswerLost,
+    /// Stays under way.
+    UnderWay,
+}
+
+/// Sends the one request that was decided on. `false`: this walk has no room for what would follow.
+pub fn send(run: &Run, w: &mut World, index: usize, request: Request, fate: Fate) -> bool {
+    // Once sent, it may be under way for ever: the name is spent.
+    if request.verb == Verb::Mint {
+        w.operators[index].mine = 0;
+    }
+    match fate {
+        Fate::Answered => {
+            let reply = perform(w, run.configuration, run.ledgers, request);
+            absorb(w, index, request, reply)
+        }
+        Fate::AnswerLost => {
+            let reply = perform(w, run.configuration, run.ledgers, request);
+            hear_nothing(w, index, request);
+            reply != Reply::NoRoom
+        }
+        Fate::UnderWay => {
+            let Some(slot) = w
+                .flights
+                .iter_mut()
+                .find(|flight| flight.verb == Verb::Nothing)
+            else {
+                return false;
+            };
+            *slot = request;
+            hear_nothing(w, index, request);
+            true
+        }
+    }
+}
+
+fn hear_nothing(w: &mut World, index: usize, request: Request) {
+    let o = &mut w.operators[index];
+    match request.verb {
+        Verb::Mint => {
+            // The list may lack what has just been made, or not: it is of no use any more.
+            (o.failed, o.listed, o.listing) = (Failed::Minting, Told::Nothing, 0);
+            o.marks = Default::default();
+        }
+        Verb::Revoke | Verb::Sweep => o.failed = Failed::Retiring,
+        Verb::Record
+        | Verb::Draft
+        | Verb::Claim
+        | Verb::Store
+        | Verb::Mirror
+        | Verb::Fence
+        | Verb::Release
+        | Verb::Discard
+        | Verb::LetGo
+        | Verb::Warn
+        | Verb::Unguard
+        | Verb::Nothing => o.forget_the_pass(),
+    }
+}
+
+/// The reply of a write is itself a live read of what was written.
+fn absorb(w: &mut World, index: usize, request: Request, reply: Reply) -> bool {
+    let world = *w;
+    let o = &mut w.operators[index];
+    match reply {
+        Reply::NoRoom => return false,
+        Reply::Conflict | Reply::NotFound => {
+            o.forget_the_pass();
+            return true;
+        }
+        Reply::Taken => {
+            (o.duplicate, o.listed, o.listing) = (true, Told::Nothing, 0);
+            return true;
+        }
+        Reply::Denied => {
+            o.failed = Failed::MintingDenied;
+            return true;
+        }
+        Reply::Minted(credential, value) => {
+            o.in_hand = (request.version, credential, value);
+            if o.listed == Told::Yes {
+                o.listing |= 1 << credential;
+                o.marks[usize::from(credential)] = request.version;
+            }
+            return true;
+        }
+        Reply::Done => {}
+    }
+    match request.verb {
+        Verb::Record | Verb::Mirror | Verb::Unguard => {
+            o.resource = world.resource;
+            o.resource_fresh = true;
+            if request.verb == Verb::Record {
+                o.failed = Failed::No;
+                o.mine = if request.change == Wrote::Intent {
+                    request.version
+                } else {
+                    o.mine
+                };
+                o.read_after_listing |= o.listed == Told::Yes;
+            }
+        }
+        Verb::Draft => refresh(o, &world, (Kind::Draft, request.version, NOBODY)),
+        Verb::Claim => refresh(o, &world, (Kind::Target, 0, NOBODY)),
+        Verb::Store if request.kind == Kind::Target => {
+            refresh(o, &world, (Kind::Target, 0, NOBODY));
+            o.drop_hand();
+        }
+        Verb::Store => {
+            refresh(
+                o,
+                &world,
+                (Kind::Final, request.version, request.credential),
+            );
+            o.drop_hand();
+        }
+        Verb::Fence | Verb::Release | Verb::Discard | Verb::LetGo => {
+            let name = Secret {
+                kind: request.kind,
+                version: request.version,
+                credential: request.credential,
+                ..Secret::default()
+            };
+            refresh(o, &world, name.name());
+        }
+        Verb::Revoke | Verb::Sweep => {
+            o.revoked |= bit(request.version);
+            o.listing &= !(1 << request.credential);
+        }
+        Verb::Warn => o.warned |= bit(request.version),
+        Verb::Mint | Verb::Nothing => {}
+    }
+    true
+}
+
+fn refresh(o: &mut Operator, w: &World, name: (Kind, V, u8)) {
+    let there = w.find(name).map(|index| w.secrets[index]);
+    let slot = o
+        .secrets
+        .iter()
+        .position(|copy| copy.kind != Kind::Nothing && copy.name() == name)
+        .or_else(|| o.secrets.iter().position(|copy| copy.kind == Kind::Nothing));
+    if let Some(slot) = slot.filter(|slot| *slot < SECRETS) {
+        o.secrets[slot] = there.unwrap_or_default();
+    }
+    o.secrets.sort_unstable();
+}

@@ -1,0 +1,149 @@
+//! The promises, each looked at where it could be broken. The checks know the whole truth; the operators do not.
+
+use lifecycle::{Deletion, Delivery, Minting, Retire};
+
+use crate::configurations::Configuration;
+use crate::world::{Broken, CONSUMERS, Kind, NOBODY, Request, World, bit};
+
+fn breaks(w: &mut World, broken: Broken) {
+    w.broken.get_or_insert(broken);
+}
+
+/// P1, P2, P8 and P10, at the instant a revoke lands.
+pub fn before_a_revoke(w: &mut World, c: &Configuration, index: u8) {
+    let credential = w.credentials[usize::from(index)];
+    if !credential.live {
+        return;
+    }
+    if credential.foreign {
+        breaks(w, Broken::ForeignTouched);
+    }
+    let announced = w.announced & bit(credential.mark) != 0;
+    let declared = match c.policy.retire {
+        Retire::AfterGrace(_) => true,
+        Retire::WhenReleased | Retire::WhenExpired => c.lifetime.is_some() || c.has_emergencies(),
+    };
+    if held_or_used(w, index) && !(announced && declared) {
+        breaks(w, Broken::RevokedWhileHeld);
+    }
+    let published = match c.policy.delivery {
+        Delivery::Versioned => w.resource.exists && w.resource.status == index,
+        Delivery::InPlace => w.target().is_some_and(|target| target.credential == index),
+    };
+    let ending = w.resource.deleting || !w.resource.exists;
+    if published && !ending && !announced {
+        breaks(w, Broken::RevokedWhilePublished);
+    }
+    let stays = match c.policy.deletion {
+        Deletion::Revoke => false,
+        Deletion::Orphan | Deletion::Retain => true,
+    };
+    if published && stays && ending {
+        breaks(w, Broken::TookWhatShouldStay);
+    }
+}
+
+fn held_or_used(w: &World, index: u8) -> bool {
+    let used = w.consumers.iter().any(|consumer| consumer.using == index);
+    let held = w.secrets.iter().any(|secret| {
+        secret.kind == Kind::Final && secret.credential == index && secret.holders != 0
+    });
+    used || held
+}
+
+/// P2: nothing of ours is put beyond new holders while status sends them there.
+pub fn before_a_fence(w: &mut World, index: usize) {
+    let secret = w.secrets[index];
+    let named = secret.kind == Kind::Final
+        && w.resource.exists
+        && !w.resource.deleting
+        && w.resource.status == secret.credential;
+    let announced = w.announced & bit(secret.version) != 0 || w.resource.revoke_now;
+    if named && !secret.leaving && !announced {
+        breaks(w, Broken::FencedWhilePublished);
+    }
+}
+
+/// P2: what consumers are pointed at is alive.
+pub fn after_publishing(w: &mut World, index: u8) {
+    if index == NOBODY {
+        return;
+    }
+    let credential = w.credentials[usize::from(index)];
+    if !credential.live && !credential.ended_elsewhere && w.announced & bit(credential.mark) == 0 {
+        breaks(w, Broken::PublishedDead);
+    }
+}
+
+/// P2: asking again for a name must not change what somebody already relies on.
+pub fn before_a_value_changes(w: &mut World, index: usize) {
+    let index = u8::try_from(index).expect("few");
+    let relied_on = w.resource.status == index
+        || w.target().is_some_and(|target| target.credential == index)
+        || held_or_used(w, index);
+    if relied_on {
+        breaks(w, Broken::ValueChangedUnderneath);
+    }
+}
+
+pub fn rotated_with_a_dead_value(w: &mut World) {
+    breaks(w, Broken::RotatedWithADeadValue);
+}
+
+/// P4: counted at the issuer; only what was already under way when its attempt was given up may come on top.
+pub fn after_a_mint(w: &mut World, c: &Configuration) {
+    let alive = w
+        .ours_alive()
+        .filter(|(_, credential)| !credential.late)
+        .count();
+    let all = w.ours_alive().count();
+    let late =
+        usize::from(c.left.lates) + usize::from(c.left.overlaps) + usize::from(c.left.losses);
+    let cap = c.policy.cap as usize;
+    if c.issuer.minting != Minting::SelfRotating && (alive > cap || all > cap + late) {
+        breaks(w, Broken::TooManyLive);
+    }
+}
+
+/// P5: a version has one value, and its Secret's name is never used for another.
+pub fn before_a_store(w: &mut World, r: Request) {
+    let print = r.credential * 24 + r.value % 24 + 1;
+    let burned = &mut w.burned[usize::from(r.version)];
+    if *burned == 0 {
+        *burned = print;
+    } else if *burned != print {
+        breaks(w, Broken::NameUsedTwice);
+    }
+}
+
+/// P10, at the instant our finalizer leaves the resource.
+pub fn when_it_ends(w: &mut World, c: &Configuration) {
+    match c.policy.deletion {
+        Deletion::Revoke => {
+            let forgotten = w.ours_alive().any(|(_, credential)| !credential.late);
+            if c.issuer.revokes && c.issuer.lists && forgotten {
+                breaks(w, Broken::LeftSomethingBehind);
+            }
+        }
+        Deletion::Orphan => {}
+        Deletion::Retain => {
+            let kept = |secret: &crate::world::Secret| {
+                secret.credential == w.resource.status && !secret.owned && !secret.leaving
+            };
+            if w.resource.status != NOBODY && !w.secret_deleted && !w.secrets.iter().any(kept) {
+                breaks(w, Broken::TookWhatShouldStay);
+            }
+        }
+    }
+}
+
+/// P8, after every transition.
+pub fn always(w: &mut World) {
+    if w.credentials
+        .iter()
+        .any(|credential| credential.foreign && !credential.live)
+    {
+        breaks(w, Broken::ForeignTouched);
+    }
+    debug_assert!(w.consumers.len() == CONSUMERS);
+}

@@ -1,0 +1,233 @@
+//! P3: once the faults stop, everything comes right by itself. From every state: whatever was under way lands (or never
+//! does), one operator works, consumers behave, time passes; the end must be clean, and nothing may be written any more.
+
+use std::hash::{BuildHasher, Hash, Hasher};
+
+use lifecycle::{Because, Deletion, Delivery, Minting};
+
+use crate::consumers;
+use crate::explore::{Fingerprints, Seen};
+use crate::moves::{collectable, next_wake};
+use crate::operator::{self, Act, Fate, Run};
+use crate::servers::{delete_secret, perform};
+use crate::world::{Broken, Budget, Kind, LEADERS, NOBODY, Operator, Phase, Request, Verb, World};
+
+/// More passes than any recovery needs.
+const PASSES: u32 = 120;
+const STEPS: u32 = 60;
+
+#[derive(Debug, Default)]
+pub struct Settled(Seen);
+
+/// A run that did not end well, and what it did.
+#[derive(Debug)]
+pub struct Unsettled {
+    pub broken: Broken,
+    pub path: Vec<World>,
+}
+
+/// What is under way lands, or is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UnderWay {
+    Lands,
+    IsLost,
+}
+
+impl Settled {
+    pub fn check(&self, run: &Run, from: &World) -> Result<(), Unsettled> {
+        let run = &Run {
+            scheduled: false,
+            ..*run
+        };
+        let any = from
+            .flights
+            .iter()
+            .any(|flight| flight.verb != Verb::Nothing);
+        self.check_one(run, from, UnderWay::Lands)?;
+        if any {
+            self.check_one(run, from, UnderWay::IsLost)?;
+        }
+        Ok(())
+    }
+
+    fn check_one(&self, run: &Run, from: &World, under_way: UnderWay) -> Result<(), Unsettled> {
+        let mut w = *from;
+        w.left = Budget::default();
+        w.operators = [Operator::started_at(w.now); LEADERS];
+        for index in 0..w.flights.len() {
+            let flight = std::mem::take(&mut w.flights[index]);
+            if under_way == UnderWay::Lands {
+                perform(&mut w, run.configuration, run.ledgers, flight);
+            }
+        }
+        let mut passed = Vec::new();
+        let mut path = vec![*from, w];
+        let mut quiet = 0;
+        for _ in 0..PASSES {
+            w.normalize(1, run.configuration.consumers);
+            let print = fingerprint(&w);
+            if quiet == 2 || self.0.contains(print) {
+                passed.into_iter().for_each(|print| self.0.insert(print, 0));
+                return Ok(());
+            }
+            passed.push(print);
+            let moved = world_moves(run, &mut w);
+            let (because, wrote) = pass(run, &mut w, &mut path)?;
+            if moved || wrote {
+                quiet = 0;
+                continue;
+            }
+            let calm = clean(run, &w, because);
+            quiet = if calm { quiet + 1 } else { 0 };
+            match next_wake(run, &w) {
+                Some(wake) => w.now = wake,
+                None if calm => quiet = 2,
+                None => break,
+            }
+            path.push(w);
+        }
+        Err(unsettled(Broken::NotCleanInTheEnd, &path, w))
+    }
+}
+
+fn unsettled(broken: Broken, path: &[World], w: World) -> Unsettled {
+    let mut path = path.to_vec();
+    path.push(w);
+    Unsettled { broken, path }
+}
+
+fn fingerprint(w: &World) -> u64 {
+    let mut hasher = Fingerprints::default().build_hasher();
+    w.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn world_moves(run: &Run, w: &mut World) -> bool {
+    let mut moved = consumers::follow(w, run.configuration);
+    while let Some(index) = collectable(w).next() {
+        delete_secret(w, index);
+        moved = true;
+    }
+    moved
+}
+
+/// One undisturbed pass of the first operator. Says why it rests, and whether it wrote anything.
+fn pass(run: &Run, w: &mut World, path: &mut Vec<World>) -> Result<(Because, bool), Unsettled> {
+    let mut wrote = false;
+    operator::read_the_resource(w, 0);
+    for _ in 0..STEPS {
+        match w.operators[0].phase {
+            Phase::Idle => operator::read_the_resource(w, 0),
+            Phase::SeenResource => operator::read_the_secrets(run, w, 0, false),
+            Phase::Working => {
+                let (act, because) = operator::next(run, w, 0);
+                match act {
+                    Act::Rest(..) => {
+                        operator::rest_if_done(run, w, 0);
+                        return Ok((because, wrote));
+                    }
+                    Act::Do(request) => {
+                        wrote = true;
+                        if !operator::send(run, w, 0, request, Fate::Answered) {
+                            return Ok((Because::MintCapReached, false));
+                        }
+                    }
+                    Act::Beyond => return Ok((Because::MintCapReached, false)),
+                    Act::Issued
+                    | Act::Resource
+                    | Act::Works(_)
+                    | Act::Referrers(_)
+                    | Act::Gone(..) => {
+                        operator::learn(run, w, 0, act, false);
+                    }
+                }
+            }
+        }
+        path.push(*w);
+        if let Some(broken) = w.broken {
+            return Err(unsettled(broken, path, *w));
+        }
+    }
+    Err(unsettled(Broken::NeverRests, path, *w))
+}
+
+/// Is every credential accounted for, and everything as the resource asks?
+fn clean(run: &Run, w: &World, because: Because) -> bool {
+    let c = run.configuration;
+    // What a person has to put right is shown, not hidden; it is allowed only where its cause was let in.
+    match because {
+        Because::RootCredentialLost => return c.issuer.minting == Minting::SelfRotating,
+        Because::MintCapReached => return true,
+        _ => {}
+    }
+    if !w.resource.exists {
+        return buried(run, w);
+    }
+    let Some(ledger) = run.ledgers.of(w.resource.ledger) else {
+        return false;
+    };
+    let Some(current) = &ledger.current else {
+        return false;
+    };
+    let id = crate::facts::number_of(&current.id);
+    let credential = w.credentials[usize::from(id)];
+    let secrets = || {
+        w.secrets
+            .iter()
+            .filter(|secret| secret.kind != Kind::Nothing)
+    };
+    let whole = secrets().any(|secret| {
+        secret.credential == id && secret.value == credential.value && !secret.leaving
+    });
+    let only = secrets().count() == 1;
+    let recorded = w.ours_alive().all(|(index, _)| index == id);
+    let handed_over = w.resource.status == id;
+    let wish = secrets().all(|secret| secret.print == w.resource.print);
+    !w.resource.deleting
+        && ledger.intent.is_none()
+        && ledger.retiring.is_empty()
+        && credential.live
+        && whole
+        && only
+        && recorded
+        && handed_over
+        && wish
+}
+
+fn buried(run: &Run, w: &World) -> bool {
+    let c = run.configuration;
+    let revoked = !c.issuer.lists || !c.issuer.revokes || w.ours_alive().next().is_none();
+    let tied = w
+        .secrets
+        .iter()
+        .any(|secret| secret.kind != Kind::Nothing && (secret.guarded || secret.owned));
+    match c.policy.deletion {
+        Deletion::Revoke => revoked && !tied,
+        Deletion::Orphan | Deletion::Retain => !tied,
+    }
+}
+
+/// A world as it stands when a walk begins.
+pub fn beginning(c: &crate::configurations::Configuration) -> World {
+    let mut w = World::new(c.left);
+    match c.issuer.minting {
+        Minting::SelfRotating => {
+            let first = crate::world::FOREIGN;
+            w.credentials[first].live = true;
+            w.secrets[0] = crate::world::Secret {
+                kind: Kind::Target,
+                credential: u8::try_from(first).expect("few"),
+                ..crate::world::Secret::default()
+            };
+        }
+        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => {}
+    }
+    debug_assert!(w.resource.status == NOBODY);
+    debug_assert!(matches!(
+        c.policy.delivery,
+        Delivery::Versioned | Delivery::InPlace
+    ));
+    w.flights = [Request::default(); crate::world::FLIGHTS];
+    w.normalize(c.leaders, c.consumers);
+    w
+}
