@@ -119,7 +119,11 @@ impl Stage {
             };
             tasks.push(tokio::spawn(consumer.run()));
         }
+        let narrator = Narrator::default();
+        let changes = narrator.untold.clone();
+        tasks.push(tokio::spawn(narrator::follow(scenery.client()?, changes)));
         tasks.push(tokio::spawn(look_on(
+            narrator,
             scenery.clone(),
             teller.clone(),
             auditor.clone(),
@@ -492,8 +496,12 @@ Ctrl-C ends the demo and removes everything.
 }
 
 /// Narrator and auditor look at the same moment, again and again.
-async fn look_on(scenery: Arc<Scenery>, teller: Arc<Teller>, auditor: Arc<Mutex<Auditor>>) {
-    let mut narrator = Narrator::default();
+async fn look_on(
+    mut narrator: Narrator,
+    scenery: Arc<Scenery>,
+    teller: Arc<Teller>,
+    auditor: Arc<Mutex<Auditor>>,
+) {
     loop {
         narrator.look(&scenery, &teller);
         auditor
