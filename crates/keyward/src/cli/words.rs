@@ -118,6 +118,7 @@ fn record(change: Change, version: lifecycle::Version) -> String {
         Change::Rollback => format!("make version {version} the current one again"),
         Change::Condemn => "write down that a person condemned everything that exists".into(),
         Change::Leave => "write down that everything goes out of service".into(),
+        Change::Seal => "write down that there is no way back to an old version any more".into(),
         Change::Adopt => "put a Secret that no record explains on its way out".into(),
         Change::Forget => "strike out a version that the issuer no longer knows".into(),
         Change::Setback(purpose) => {
