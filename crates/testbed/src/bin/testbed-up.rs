@@ -177,16 +177,15 @@ async fn sample(plane: &ControlPlane, issuer: &StandIn) -> anyhow::Result<PathBu
 }
 
 fn operator(keyward: &PathBuf, plane: &ControlPlane, more: &[String]) -> anyhow::Result<Child> {
-    let chosen = more.iter().any(|word| word.starts_with("--controllers"));
-    // The sample is of the one kind that runs only when it is named.
-    let controllers: &[&str] = if chosen {
-        &[]
-    } else {
-        &["--controllers", "demo"]
-    };
+    // The sample is of the one kind that runs only when it is named; a second stack needs a port of its own.
+    let ours = [("--controllers", "demo"), ("--listen", "127.0.0.1:0")];
+    let unless_given = ours
+        .iter()
+        .filter(|(option, _)| !more.iter().any(|word| word.starts_with(option)))
+        .flat_map(|(option, value)| [option, value]);
     Command::new(keyward)
         .arg("run")
-        .args(controllers)
+        .args(unless_given)
         .args(more)
         .env("KUBECONFIG", plane.kubeconfig())
         .kill_on_drop(true)
