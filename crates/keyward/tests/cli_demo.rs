@@ -76,6 +76,19 @@ async fn a_whole_life_is_told_and_every_promise_kept() {
 }
 
 #[tokio::test]
+async fn a_broken_promise_is_noticed_and_named() {
+    let ended = run(None, &["demo", "--once", "--speed", "20", "--sabotage"]).await;
+    assert_eq!(ended.code, 5, "{}\n{}", ended.out, ended.err);
+    assert!(
+        ended
+            .err
+            .starts_with("error: a promise was broken: P1, P2: "),
+        "{}",
+        ended.err
+    );
+}
+
+#[tokio::test]
 async fn a_speed_that_makes_no_sense_is_refused() {
     for speed in ["0", "fast", "-1", "NaN"] {
         let ended = run(None, &["demo", &format!("--speed={speed}")]).await;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use program::{Cluster, eventually, run, signal};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use testbed::canary::Canaries;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::Child;
 
 /// Lines of the JSON log up to the first with this message.
@@ -54,6 +55,60 @@ async fn health_and_metrics_are_served() {
     cluster.until_version("1.1").await;
     let metrics = get("/metrics").await.1;
     assert!(metrics.contains(r#"step="mint""#), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_log_level_shows_a_value() {
+    let cluster = Cluster::start().await;
+    let level = "trace,hyper=trace,h2=trace,kube=trace,rustls=trace,reqwest=trace";
+    let mut operator = cluster.operator(&["--log-level", level]);
+    let mut pipe = operator.stderr.take().expect("stderr is piped");
+    let reading = tokio::spawn(async move {
+        let mut text = Vec::new();
+        pipe.read_to_end(&mut text).await.map(|_| text)
+    });
+    cluster.create(json!({})).await;
+    cluster.until_version("1.1").await;
+    let rotated = cluster
+        .keyward(&["rotate", "democred/db", "-n", program::NAMESPACE, "--wait"])
+        .await;
+    assert_eq!(rotated.code, 0, "{}", rotated.err);
+    let explained = cluster
+        .keyward(&[
+            "explain",
+            "democred/db",
+            "-n",
+            program::NAMESPACE,
+            "-o",
+            "json",
+        ])
+        .await;
+    cluster.delete().await;
+    eventually("its end", || async {
+        cluster.issuer.live("realm").is_empty()
+    })
+    .await;
+    signal(&operator, "-TERM").await;
+    assert!(operator.wait().await.unwrap().success());
+    let log = reading.await.unwrap().unwrap();
+
+    let canaries = Canaries::new();
+    for (index, value) in cluster.issuer.every_value().iter().enumerate() {
+        canaries.add(&format!("value {index}"), value.reveal());
+    }
+    assert!(canaries.len() >= 3, "two versions and a login");
+    assert!(log.len() > 1000, "{} bytes", log.len());
+    canaries.assert_absent("the log", &log);
+    canaries.assert_absent("explain", explained.out.as_bytes());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_is_not_installed_is_named_and_taken_up_when_it_comes() {
+    let cluster = Cluster::bare().await;
+    let mut operator = cluster.operator(&["--log-format", "json"]);
+    let missing = "this kind is not installed; `keyward crds | kubectl apply --server-side -f -` installs it, and it is then taken up";
+    let log = log_until(&mut operator, missing).await;
+    assert_eq!(log.last().unwrap()["kind"], "DemoCredential");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -57,6 +57,9 @@ pub(crate) struct DemoArgs {
     /// Tell the story this many times faster
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed)]
     speed: f64,
+    /// Revoke a credential behind everybody's back, to see whether the auditor notices
+    #[arg(long, hide = true)]
+    sabotage: bool,
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -75,7 +78,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     let stage = Stage::set(args.speed).await?;
     let story = async {
-        stage.tell().await?;
+        stage.tell(args.sabotage).await?;
         if !args.once {
             stage.stay().await?;
         }
@@ -149,9 +152,12 @@ impl Stage {
     }
 
     /// The whole story. Stops at once when a promise is broken.
-    async fn tell(&self) -> Result<(), Failure> {
+    async fn tell(&self, sabotage: bool) -> Result<(), Failure> {
         self.introduce().await;
         self.mint().await?;
+        if let Some(id) = self.current_id().filter(|_| sabotage) {
+            self.scenery.issuer.kill(REALM, &id);
+        }
         self.rotate().await?;
         self.crash().await?;
         self.delete().await?;
