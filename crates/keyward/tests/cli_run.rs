@@ -109,6 +109,9 @@ async fn a_kind_that_is_not_installed_is_named_and_taken_up_when_it_comes() {
     let missing = "this kind is not installed; `keyward crds | kubectl apply --server-side -f -` installs it, and it is then taken up";
     let log = log_until(&mut operator, missing).await;
     assert_eq!(log.last().unwrap()["kind"], "DemoCredential");
+    cluster.furnish().await;
+    cluster.create(json!({})).await;
+    cluster.until_version("1.1").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -136,12 +136,8 @@ fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
         .first()
         .and_then(|program| Path::new(program).file_stem())
         .is_some_and(|name| name == "kubectl-keyward");
-    let mut command = command();
-    if plugin {
-        command = command
-            .bin_name("kubectl keyward")
-            .display_name("kubectl keyward");
-    }
+    let name = if plugin { "kubectl keyward" } else { "keyward" };
+    let command = command().bin_name(name).display_name(name);
     let mut matches = command.try_get_matches_from(words)?;
     Cli::from_arg_matches_mut(&mut matches)
 }

@@ -67,19 +67,24 @@ impl Cluster {
     /// With our kinds installed, an issuer, and a login for it.
     pub(crate) async fn start() -> Self {
         let cluster = Self::bare().await;
-        cluster.server.install(&DemoCredential::crd()).unwrap();
-        cluster.server.create_namespace(NAMESPACE);
-        let login = cluster.issuer.realm("realm", Kind::Chosen);
+        cluster.furnish().await;
+        cluster
+    }
+
+    /// Puts our kinds, and what they need, into a bare cluster.
+    pub(crate) async fn furnish(&self) {
+        self.server.install(&DemoCredential::crd()).unwrap();
+        self.server.create_namespace(NAMESPACE);
+        let login = self.issuer.realm("realm", Kind::Chosen);
         let secret: Secret = serde_json::from_value(json!({
             "metadata": { "name": "login" }, "stringData": { "login": login.reveal() },
         }))
         .unwrap();
-        let secrets: Api<Secret> = Api::namespaced(cluster.client.clone(), NAMESPACE);
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), NAMESPACE);
         secrets
             .create(&PostParams::default(), &secret)
             .await
             .unwrap();
-        cluster
     }
 
     /// Nothing of ours in it.
