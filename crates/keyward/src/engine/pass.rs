@@ -91,7 +91,7 @@ async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Outcome, Faul
             Next::Rest { wake } => match rest(world, sight, &decision).await {
                 Ok(()) => {
                     return Ok(Outcome::Rest {
-                        wake: earliest(*wake, look_again_at(world, sight)),
+                        wake: earliest(*wake, look_again_at(world, sight, &decision)),
                     });
                 }
                 Err(fault) => Err(fault),
@@ -117,11 +117,13 @@ async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Outcome, Faul
     Ok(Outcome::Again)
 }
 
-/// What hangs on an object that is not ours, such as a login, is looked at again now and then: a watch may be late.
+/// What hangs on somebody else's object or act, such as a login or a holder, is looked at again now and then: a watch
+/// may be late, and a read too old.
 const NOW_AND_THEN: SignedDuration = SignedDuration::from_mins(5);
 
-fn look_again_at(world: &World, sight: &Sight) -> Option<Timestamp> {
-    let hangs = sight.source.is_err() || sight.obstacle.is_some();
+fn look_again_at(world: &World, sight: &Sight, decision: &Decision) -> Option<Timestamp> {
+    let held = decision.waits.iter().any(|wait| !wait.on.is_empty());
+    let hangs = held || sight.source.is_err() || sight.obstacle.is_some();
     hangs
         .then(|| world.now().checked_add(NOW_AND_THEN).ok())
         .flatten()

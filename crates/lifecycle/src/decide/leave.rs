@@ -81,7 +81,8 @@ pub(super) fn finish(s: &Scene, waits: &mut Waits) -> Option<Choice> {
             match listing(s.facts) {
                 Ok(listing) if listing.is_empty() => {}
                 Ok(_) => return Some(Choice::rest(Because::Deleting)),
-                Err(None) if s.must_wait(Purpose::Retire, waits) => {
+                // Also after a failure that was written down a moment ago: asking is what failed.
+                Err(_) if s.must_wait(Purpose::Retire, waits) => {
                     return Some(Choice::rest(Because::Deleting));
                 }
                 Err(None) => return Some(Choice::ask(Question::Issued, Because::Deleting)),
