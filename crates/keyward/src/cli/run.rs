@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use super::cluster::{Cluster, ClusterArgs};
 use super::exit::{Exit, Failure};
 use super::logs::{self, LogFormat};
-use super::output::say;
 use crate::controllers;
 use crate::engine::lease::LeaseOptions;
 use crate::engine::trouble::Fault;
@@ -337,7 +336,6 @@ fn stop_on_signal(stop: CancellationToken) -> Result<(), Failure> {
             );
             stop.cancel();
         }
-        let _ = say(format_args!(""));
         std::process::exit(i32::from(Exit::Interrupted.code()));
     });
     Ok(())
