@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use clap::Args;
 use jiff::Timestamp;
-use lifecycle::{Decision, Facts, LedgerState, Next, Role, View, decide};
+use lifecycle::{Decision, Facts, LedgerState, Next, Role, Severity, View, decide};
 use serde::Serialize;
 
 use super::exit::Failure;
@@ -137,10 +137,20 @@ fn text(explanation: &Explanation) -> String {
         decision.because,
         decision.because.code()
     );
-    if !decision.waits.is_empty() {
+    if decision.waits.is_empty() && view.stalled {
+        let _ = writeln!(text, "  Who must act: {}", words::who_helps(view.because));
+    }
+    // What is calm waits only for its time, which was told above.
+    let waits = || {
+        decision
+            .waits
+            .iter()
+            .filter(|wait| wait.because.severity() > Severity::Calm)
+    };
+    if waits().next().is_some() {
         let _ = write!(text, "\nWhat is waited for\n");
     }
-    for wait in &decision.waits {
+    for wait in waits() {
         let version = wait
             .version
             .map(|version| format!(" (version {version})"))

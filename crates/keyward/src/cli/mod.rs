@@ -136,12 +136,8 @@ fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
         .first()
         .and_then(|program| Path::new(program).file_stem())
         .is_some_and(|name| name == "kubectl-keyward");
-    let mut command = command();
-    if plugin {
-        command = command
-            .bin_name("kubectl keyward")
-            .display_name("kubectl keyward");
-    }
+    let name = if plugin { "kubectl keyward" } else { "keyward" };
+    let command = command().bin_name(name).display_name(name);
     let mut matches = command.try_get_matches_from(words)?;
     Cli::from_arg_matches_mut(&mut matches)
 }
@@ -181,8 +177,8 @@ mod tests {
 
     #[test]
     fn times_are_written_as_people_write_them() {
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("2m"), Ok(Duration::from_mins(2)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_mins(90)));
         assert!(duration("-1s").is_err() && duration("soon").is_err() && duration("5").is_err());
     }
 }

@@ -5,22 +5,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+use kube::Api;
+use kube::api::{DynamicObject, ListParams};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::cluster::{Cluster, ClusterArgs};
 use super::exit::{Exit, Failure};
 use super::logs::{self, LogFormat};
-use super::output::say;
 use crate::controllers;
 use crate::engine::lease::LeaseOptions;
 use crate::engine::trouble::Fault;
 use crate::engine::watch::Scope;
-use crate::engine::work::Clock;
+use crate::engine::work::{Clock, World};
 use crate::engine::{Engine, Kind, Options};
 
 /// How long passes under way may take to come to their end; less than the 30 seconds a pod is given by default.
 const FAREWELL: Duration = Duration::from_secs(25);
+
+/// How long watches may take to list before it is worth asking why they have not.
+const SETTLING: Duration = Duration::from_secs(3);
 
 /// Run the operator
 ///
@@ -155,6 +159,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
         Listen::Off => None,
         Listen::At(address) => Some(serve(&engine, address).await?),
     };
+    tokio::spawn(say_what_is_missing(engine.world().clone()));
     let work = tokio::spawn({
         let stop = stop.clone();
         async move { engine.run(stop).await }
@@ -291,6 +296,28 @@ async fn serve(engine: &Engine, address: SocketAddr) -> Result<SocketAddr, Failu
     Ok(address)
 }
 
+/// Kinds that are not installed are the first thing that goes wrong for a newcomer. Nothing is asked of a cluster where
+/// all watches have listed.
+async fn say_what_is_missing(world: Arc<World>) {
+    tokio::time::sleep(SETTLING).await;
+    if world.ready.missing() == 0 || world.options.lease.is_some() {
+        return;
+    }
+    for kind in &world.kinds {
+        let resource = kind.resource();
+        let api: Api<DynamicObject> = Api::all_with(world.client.clone(), resource);
+        if let Err(kube::Error::Api(status)) =
+            api.list_metadata(&ListParams::default().limit(1)).await
+            && status.code == 404
+        {
+            tracing::error!(
+                kind = resource.kind,
+                "this kind is not installed; `keyward crds | kubectl apply --server-side -f -` installs it, and it is then taken up"
+            );
+        }
+    }
+}
+
 /// The first signal asks for an orderly end, the second ends at once: either is safe.
 fn stop_on_signal(stop: CancellationToken) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
@@ -309,7 +336,6 @@ fn stop_on_signal(stop: CancellationToken) -> Result<(), Failure> {
             );
             stop.cancel();
         }
-        let _ = say(format_args!(""));
         std::process::exit(i32::from(Exit::Interrupted.code()));
     });
     Ok(())

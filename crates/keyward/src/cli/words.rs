@@ -142,13 +142,18 @@ pub(crate) fn who_must_act(wait: &Wait) -> String {
             names.join(", ")
         );
     }
-    match wait.because.severity() {
+    who_helps(wait.because)
+}
+
+/// The same, where no holder is to blame.
+pub(crate) fn who_helps(because: Because) -> String {
+    match because.severity() {
         Severity::Calm | Severity::Underway => "nobody: it comes by itself".into(),
         Severity::Trouble => {
             "Keyward tries again by itself; if it goes on, look at the issuer and at the login"
                 .into()
         }
-        Severity::NeedsAPerson => format!("a person: {}", what_helps(wait.because)),
+        Severity::NeedsAPerson => format!("a person: {}", what_helps(because)),
     }
 }
 

@@ -1,12 +1,18 @@
 //! The real stack, left running until Ctrl-C: `testbed-up [--keyward PROGRAM] [-- ARGS OF keyward run]`.
 //!
-//! Without `--keyward` only the control plane runs.
+//! Without `--keyward` only the control plane runs. With it: the definitions, the operator, a stand-in issuer, its login
+//! in a Secret, and a sample credential that is kept.
 
 use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::json;
 use testbed::controlplane::{ControlPlane, Options};
+use testbed::issuer::{Control, Kind, StandIn};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -54,9 +60,14 @@ async fn main() -> anyhow::Result<()> {
         ..Options::default()
     })
     .await?;
-    let mut operator = match &arguments.keyward {
-        Some(keyward) => Some(operator(keyward, &plane, &arguments.run)?),
-        None => None,
+    let (mut operator, issuer, sample) = match &arguments.keyward {
+        Some(keyward) => {
+            let issuer = StandIn::start_on(0, Control::On).context("starting the issuer")?;
+            let sample = sample(&plane, &issuer).await?;
+            let operator = operator(keyward, &plane, &arguments.run)?;
+            (Some(operator), Some(issuer), Some(sample))
+        }
+        None => (None, None, None),
     };
 
     let mut out = std::io::stdout();
@@ -66,8 +77,27 @@ async fn main() -> anyhow::Result<()> {
         plane.url(),
         plane.dir().display()
     )?;
+    if let Some(issuer) = &issuer {
+        writeln!(
+            out,
+            "The stand-in issuer listens at {url}; look into it at {url}/control/realms/{REALM}/live",
+            url = issuer.url()
+        )?;
+    }
     writeln!(out, "In another terminal:\n")?;
     writeln!(out, "export KUBECONFIG={}\n", plane.kubeconfig().display())?;
+    if let Some(sample) = &sample {
+        writeln!(out, "kubectl get democred,secrets")?;
+        writeln!(
+            out,
+            "kubectl annotate democred {SAMPLE} keyward.dev/rotate=now --overwrite"
+        )?;
+        writeln!(
+            out,
+            "kubectl apply -f {}    # the sample, to be changed\n",
+            sample.display()
+        )?;
+    }
     writeln!(out, "Ctrl-C stops everything and removes it.")?;
     out.flush()?;
 
@@ -102,9 +132,60 @@ async fn crds_of(keyward: &PathBuf) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
+const REALM: &str = "demo";
+const SAMPLE: &str = "sample";
+
+/// Puts the issuer's login and a sample credential into the cluster; says where the sample's manifest lies.
+async fn sample(plane: &ControlPlane, issuer: &StandIn) -> anyhow::Result<PathBuf> {
+    let login = issuer.realm(REALM, Kind::Chosen);
+    let secret: Secret = serde_json::from_value(json!({
+        "metadata": { "name": "issuer-login" },
+        "stringData": { "login": login.reveal() },
+    }))?;
+    let secrets: Api<Secret> = Api::namespaced(plane.client(), "default");
+    secrets
+        .create(&PostParams::default(), &secret)
+        .await
+        .context("storing the issuer's login")?;
+    let manifest = json!({
+        "apiVersion": "demo.keyward.dev/v1alpha1",
+        "kind": "DemoCredential",
+        "metadata": { "name": SAMPLE, "namespace": "default" },
+        "spec": {
+            "issuer": { "url": issuer.url(), "realm": REALM, "kind": "Chosen" },
+            "loginSecret": "issuer-login",
+            "rights": ["read"],
+            "rotateAfterSeconds": 3600,
+            "retire": { "overlapSeconds": 30 },
+        },
+    });
+    let path = plane.dir().join("sample.yaml");
+    // JSON is YAML.
+    std::fs::write(&path, format!("{manifest:#}\n"))?;
+    let mut apply = Command::from(plane.kubectl(["apply", "-f"]));
+    let applied = apply
+        .arg(&path)
+        .output()
+        .await
+        .context("running kubectl apply")?;
+    ensure!(
+        applied.status.success(),
+        "kubectl apply of the sample: {}",
+        String::from_utf8_lossy(&applied.stderr).trim()
+    );
+    Ok(path)
+}
+
 fn operator(keyward: &PathBuf, plane: &ControlPlane, more: &[String]) -> anyhow::Result<Child> {
+    // The sample is of the one kind that runs only when it is named; a second stack needs a port of its own.
+    let ours = [("--controllers", "demo"), ("--listen", "127.0.0.1:0")];
+    let unless_given = ours
+        .iter()
+        .filter(|(option, _)| !more.iter().any(|word| word.starts_with(option)))
+        .flat_map(|(option, value)| [option, value]);
     Command::new(keyward)
         .arg("run")
+        .args(unless_given)
         .args(more)
         .env("KUBECONFIG", plane.kubeconfig())
         .kill_on_drop(true)

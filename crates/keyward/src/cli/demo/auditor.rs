@@ -20,8 +20,9 @@ pub(crate) struct Auditor {
     next_seq: usize,
     verified: BTreeSet<String>,
     published: BTreeSet<String>,
-    /// By name: uid and digest of the value of every version's Secret ever seen.
-    secrets: BTreeMap<String, (String, [u8; 32])>,
+    /// By the resource's uid and the Secret's name: uid and digest of the value of every version's Secret ever seen. A
+    /// resource that is made anew under an old name is another one, and counts from the start.
+    secrets: BTreeMap<(String, String), (String, [u8; 32])>,
     pub(crate) events: usize,
     pub(crate) broken: Vec<String>,
 }
@@ -118,23 +119,14 @@ impl Auditor {
             let name = text(&secret["metadata"]["name"]);
             let uid = text(&secret["metadata"]["uid"]);
             let digest: [u8; 32] = Sha256::digest(secret["data"].to_string()).into();
-            let seen = (uid, digest);
-            match self.secrets.get(&name) {
-                None => {
-                    self.secrets.insert(name, seen);
-                }
-                Some(before) if *before == seen => {}
-                Some(before) if before.0 == seen.0 => {
-                    self.broken
-                        .push(format!("P5: the value in Secret {name} changed"));
-                }
-                // After a deletion the whole resource may be made anew, and counts from the start again.
-                Some(_) if scenery.is_another_resource(labels) => {
-                    self.secrets.insert(name, seen);
-                }
-                Some(_) => self
-                    .broken
-                    .push(format!("P5: the name {name} was used a second time")),
+            let key = (text(&labels[names::OWNER_UID]), name.clone());
+            let before = self.secrets.entry(key).or_insert((uid.clone(), digest));
+            if before.0 != uid {
+                self.broken
+                    .push(format!("P5: the name {name} was used a second time"));
+            } else if before.1 != digest {
+                self.broken
+                    .push(format!("P5: the value in Secret {name} changed"));
             }
         }
     }
@@ -189,4 +181,72 @@ pub(crate) fn revoked_after(
         | Happened::Denied => None,
     })?;
     std::time::Duration::try_from(ended.duration_since(released)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn revoked_at(second: i64) -> Event {
+        Event {
+            seq: 1,
+            at: at(second),
+            realm: REALM.into(),
+            happened: Happened::Ended {
+                id: "a".into(),
+                name: "kw1".into(),
+                how: Ended::Revoked,
+            },
+        }
+    }
+
+    fn judged(event: &Event, until: Option<i64>) -> Vec<String> {
+        let span = Span {
+            who: "web",
+            id: "a".into(),
+            from: at(10),
+            until: until.map(at),
+        };
+        let mut auditor = Auditor::default();
+        auditor.judge(event, &[span]);
+        auditor.broken
+    }
+
+    #[test]
+    fn a_revoke_under_somebodys_hands_is_noticed() {
+        assert_eq!(
+            judged(&revoked_at(20), None),
+            ["P1: a was revoked while web was using it"]
+        );
+        assert_eq!(judged(&revoked_at(20), Some(21)).len(), 1);
+        assert!(judged(&revoked_at(20), Some(20)).is_empty());
+    }
+
+    #[test]
+    fn a_refused_consumer_is_noticed() {
+        let event = Event {
+            happened: Happened::Refused {
+                id: None,
+                who: "batch".into(),
+            },
+            ..revoked_at(20)
+        };
+        assert_eq!(judged(&event, None).len(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_orphan_is_noticed() {
+        sources::http::install_crypto();
+        let scenery = Scenery::start().await.unwrap();
+        scenery.issuer.add(REALM, "left behind").unwrap();
+        let mut auditor = Auditor::default();
+        auditor.settle(&scenery);
+        assert_eq!(auditor.broken.len(), 1, "{:?}", auditor.broken);
+        assert!(auditor.broken[0].starts_with("P3: "));
+    }
 }

@@ -1,37 +1,85 @@
 //! Tells what changed in the cluster and at the issuer, by looking at both. It knows nothing of the operator's inside.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::StreamExt;
+use kube::api::{ApiResource, DynamicObject};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client};
 use lifecycle::{Ledger, Mark, Version};
 use testbed::issuer::Happened;
 
+use super::super::target::ledger_of;
 use super::teller::{Teller, Who};
-use super::{REALM, Scenery};
+use super::{NAMESPACE, REALM, Scenery};
+use crate::api::demo::DemoCredential;
 use crate::engine::names;
+
+/// Every state of the resource that was not told yet, in order; `None` is its end.
+pub(crate) type Changes = Arc<Mutex<Vec<Option<DynamicObject>>>>;
+
+/// Watches the resource as `kubectl get -w` would, so that no state is missed however short it lasted.
+pub(crate) async fn follow(client: Client, changes: Changes) {
+    let resource = ApiResource::erase::<DemoCredential>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(client, NAMESPACE, &resource);
+    let mut events = watcher(api, watcher::Config::default())
+        .default_backoff()
+        .boxed();
+    while let Some(event) = events.next().await {
+        let change = match event {
+            Ok(Event::Apply(object) | Event::InitApply(object)) => Some(object),
+            Ok(Event::Delete(_)) => None,
+            Ok(Event::Init | Event::InitDone) | Err(_) => continue,
+        };
+        changes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(change);
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Narrator {
+    pub(crate) untold: Changes,
     told: usize,
     ledger: Ledger,
+    /// Uids of Secrets whose closing was told.
     fenced: BTreeSet<String>,
     held_by: Option<String>,
 }
 
 impl Narrator {
     pub(crate) fn look(&mut self, scenery: &Scenery, teller: &Teller) {
+        let untold =
+            std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner));
+        for change in untold {
+            let Some(object) = change else {
+                self.ledger = Ledger::default();
+                self.held_by = None;
+                continue;
+            };
+            let ledger = ledger_of(&object);
+            self.intent(&ledger, teller);
+            self.at_the_issuer(scenery, teller);
+            self.changes(&ledger, teller);
+            self.ledger = ledger;
+            self.fences(scenery, teller);
+            self.holders(&object, teller);
+        }
+        self.at_the_issuer(scenery, teller);
+        self.fences(scenery, teller);
+    }
+
+    fn at_the_issuer(&mut self, scenery: &Scenery, teller: &Teller) {
         let events = scenery.issuer.history(REALM);
-        let ledger = scenery.ledger().unwrap_or_default();
-        self.intent(&ledger, teller);
         for event in events.iter().skip(self.told) {
             if let Some(text) = at_the_issuer(&event.happened) {
                 teller.line(Who::Issuer, &text);
             }
         }
         self.told = events.len();
-        self.changes(&ledger, teller);
-        self.ledger = ledger;
-        self.fences(scenery, teller);
-        self.holders(scenery, teller);
     }
 
     fn intent(&self, ledger: &Ledger, teller: &Teller) {
@@ -90,7 +138,7 @@ impl Narrator {
             let name = metadata["name"].as_str().unwrap_or_default();
             if ours
                 && !metadata["deletionTimestamp"].is_null()
-                && self.fenced.insert(name.to_owned())
+                && self.fenced.insert(metadata["uid"].to_string())
             {
                 teller.line(
                     Who::Keyward,
@@ -100,16 +148,14 @@ impl Narrator {
         }
     }
 
-    fn holders(&mut self, scenery: &Scenery, teller: &Teller) {
-        let held_by = scenery
-            .object()
-            .and_then(|object| Some(object["status"]["heldBy"].as_str()?.to_owned()));
+    fn holders(&mut self, object: &DynamicObject, teller: &Teller) {
+        let held_by = object.data["status"]["heldBy"].as_str().map(str::to_owned);
         if held_by != self.held_by
             && let Some(holders) = &held_by
         {
             teller.line(
                 Who::Keyward,
-                &format!("waits: the old version is held by {holders}"),
+                &format!("waits: what is on its way out is held by {holders}"),
             );
         }
         self.held_by = held_by;

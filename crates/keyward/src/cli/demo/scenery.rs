@@ -125,12 +125,6 @@ impl Scenery {
         Some(self.object()?["status"]["issuedId"].as_str()?.to_owned())
     }
 
-    pub(crate) fn is_another_resource(&self, labels: &Value) -> bool {
-        self.object()
-            .is_some_and(|object| object["metadata"]["uid"] == labels[names::OWNER_UID])
-            && self.ledger().is_some_and(|ledger| ledger.high.serial <= 1)
-    }
-
     /// Ready, and exactly one version alive.
     pub(crate) fn is_settled(&self) -> bool {
         let Some(ledger) = self.ledger() else {
@@ -210,9 +204,9 @@ impl Scenery {
                 .count();
             count.to_string()
         };
-        let rows: Vec<Vec<String>> = self
-            .issuer
-            .live(REALM)
+        let mut living = self.issuer.live(REALM);
+        living.sort_by_key(|live| version_of(&live.name));
+        let rows: Vec<Vec<String>> = living
             .iter()
             .map(|live| {
                 let version = version_of(&live.name);

@@ -1,6 +1,6 @@
 //! What is printed: who did what, when, in colours where somebody looks.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::super::output::{colours, say};
@@ -49,7 +49,8 @@ pub(crate) struct Teller {
     colours: bool,
     begun: Instant,
     speed: f64,
-    one_at_a_time: Mutex<()>,
+    /// Whether the last line was empty; who holds it may print.
+    turn: Mutex<bool>,
 }
 
 impl Teller {
@@ -58,7 +59,7 @@ impl Teller {
             colours: colours(),
             begun: Instant::now(),
             speed,
-            one_at_a_time: Mutex::default(),
+            turn: Mutex::new(false),
         }
     }
 
@@ -81,7 +82,14 @@ impl Teller {
     }
 
     pub(crate) fn plain(&self, text: &str) {
-        let _turn = self.one_at_a_time.lock();
+        let mut blank = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        // One empty line between two things that both want one around them.
+        let text = if *blank {
+            text.trim_start_matches('\n')
+        } else {
+            text
+        };
+        *blank = text.ends_with('\n');
         // Nobody reads any more: the demo goes on, its exit code still counts.
         let _ = say(format_args!("{text}\n"));
     }
@@ -89,11 +97,8 @@ impl Teller {
     /// A new chapter, with a sentence or two for those who see this for the first time.
     pub(crate) fn heading(&self, title: &str, text: &str) {
         let title = self.paint("1", title);
-        let body: String = wrapped(text, 92)
-            .iter()
-            .map(|line| format!("   {line}\n"))
-            .collect();
-        self.plain(&format!("\n{title}\n{body}"));
+        let body = wrapped(text, 92).join("\n   ");
+        self.plain(&format!("\n{title}\n   {body}\n"));
     }
 
     pub(crate) fn line(&self, who: Who, text: &str) {

@@ -1,0 +1,253 @@
+//! The chapters, in order.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use kube::api::DeleteParams;
+use testbed::issuer::{Fault, Verb};
+
+use super::super::exit::{Exit, Failure};
+use super::operator::Operator;
+use super::teller::Who;
+use super::{NAME, REALM, Stage};
+
+/// Time to read what a chapter is about.
+const READING: Duration = Duration::from_millis(1500);
+
+impl Stage {
+    /// The whole story. Stops at once when a promise is broken.
+    pub(super) async fn tell(&self, sabotage: bool) -> Result<(), Failure> {
+        self.introduce().await;
+        self.mint().await?;
+        if let Some(id) = self.current_id().filter(|_| sabotage) {
+            self.scenery.issuer.kill(REALM, &id);
+        }
+        self.rotate().await?;
+        self.crash().await?;
+        self.delete().await?;
+        self.sum_up()
+    }
+
+    async fn introduce(&self) {
+        let teller = &self.teller;
+        teller.heading(
+            "Keyward: one credential's whole life",
+            "Everything below really happens, inside this program: a Kubernetes API server, an issuer that hands out credentials, the operator, and two programs that log in all the time.",
+        );
+        let cast = [
+            (
+                Who::Issuer,
+                "makes and revokes credentials; shows the value of a new one only once",
+            ),
+            (
+                Who::Keyward,
+                "the operator: mints, hands over, waits for proof, revokes",
+            ),
+            (Who::Web, "a program that moves to a new credential at once"),
+            (
+                Who::Batch,
+                "a program that finishes its work with the old one first",
+            ),
+            (
+                Who::Auditor,
+                "checks after every event that no promise is broken",
+            ),
+        ];
+        for (who, text) in cast {
+            teller.line(who, text);
+        }
+        teller.pause(Duration::from_millis(2500)).await;
+    }
+
+    async fn mint(&self) -> Result<(), Failure> {
+        self.teller.heading(
+            "1. Minted and handed over",
+            "You ask for a credential. Keyward writes down what it is about to do before it does it, tries the new credential before anybody is pointed at it, and keeps it in a Secret that never changes.",
+        );
+        self.teller.pause(READING).await;
+        self.create().await?;
+        self.until("the first version", || self.scenery.is_settled())
+            .await?;
+        self.until("both programs to hold it", || self.held_by_both())
+            .await?;
+        self.teller.pause(Duration::from_millis(1500)).await;
+        self.show("Alive at the issuer now:");
+        self.settle()?;
+        self.teller.pause(Duration::from_secs(2)).await;
+        Ok(())
+    }
+
+    async fn rotate(&self) -> Result<(), Failure> {
+        self.teller.heading(
+            "2. Rotated, and nobody is cut off",
+            "A new version is made beside the old one. web moves at once. batch is still busy with the old one, so the old one stays valid: it is never revoked while somebody holds it.",
+        );
+        self.teller.pause(READING).await;
+        let old = self.current_id();
+        self.ask_for_rotation("first").await?;
+        self.until("the old version to be held by batch alone", || {
+            self.scenery.issuer.live(REALM).len() == 2 && self.old_is_held_by_batch_alone()
+        })
+        .await?;
+        self.teller.pause(Duration::from_millis(600)).await;
+        self.show("Alive at the issuer now:");
+        self.until("the end of the old version", || self.scenery.is_settled())
+            .await?;
+        self.tell_how_soon(old.as_ref());
+        self.show("Proof that nobody holds it, then the end. Alive at the issuer now:");
+        self.settle()?;
+        self.teller.pause(Duration::from_secs(2)).await;
+        Ok(())
+    }
+
+    async fn crash(&self) -> Result<(), Failure> {
+        self.teller.heading(
+            "3. The operator is killed at the worst moment",
+            "Another rotation. The issuer makes the credential, and before its answer arrives the operator is dead. The issuer shows a value only once: this one is lost, and a careless operator would leave it behind for ever.",
+        );
+        self.teller.pause(READING).await;
+        let old = self.current_id();
+        let victim = self.operator();
+        let faults = self.scenery.issuer.faults();
+        faults.next(Verb::Mint, Fault::CrashAfter);
+        faults.on_crash({
+            let victim = victim.clone();
+            move |_| victim.kill()
+        });
+        self.ask_for_rotation("second").await?;
+        self.until("the crash", || victim.is_dead()).await?;
+        self.until("the stranded credential", || {
+            self.scenery.issuer.live(REALM).len() == 2
+        })
+        .await?;
+        faults.clear();
+        self.teller.pause(Duration::from_millis(200)).await;
+        self.teller.line(
+            Who::Crash,
+            "the operator is gone; the programs go on with what they hold",
+        );
+        self.teller.pause(Duration::from_millis(1500)).await;
+        self.show("Alive at the issuer now:");
+        self.teller.pause(Duration::from_millis(1500)).await;
+        self.teller.line(
+            Who::Keyward,
+            "is started again, remembers nothing, and looks at what is there",
+        );
+        *self.operator.lock().unwrap_or_else(PoisonError::into_inner) =
+            Operator::start(self.scenery.config()?)?;
+        self.until("recovery from the crash", || self.scenery.is_settled())
+            .await?;
+        self.tell_how_soon(old.as_ref());
+        self.show("Nothing lost, nothing left behind. Alive at the issuer now:");
+        self.settle()?;
+        self.teller.pause(Duration::from_secs(2)).await;
+        Ok(())
+    }
+
+    async fn delete(&self) -> Result<(), Failure> {
+        self.teller.heading(
+            "4. Deleted",
+            "You delete the resource. Even now nothing is revoked while a program holds it; then everything goes, at the issuer first and in the cluster last.",
+        );
+        self.teller.pause(READING).await;
+        let last = self.current_id();
+        self.teller.line(
+            Who::Person,
+            &format!("kubectl delete democredential {NAME}"),
+        );
+        self.scenery
+            .resources()?
+            .delete(NAME, &DeleteParams::default())
+            .await
+            .map_err(|error| Failure::of_request("deleting the resource", &error))?;
+        self.until("the resource to be gone", || {
+            self.scenery.object().is_none()
+        })
+        .await?;
+        self.tell_how_soon(last.as_ref());
+        self.show("Alive at the issuer now:");
+        self.settle()?;
+        self.teller.pause(Duration::from_millis(500)).await;
+        Ok(())
+    }
+
+    fn sum_up(&self) -> Result<(), Failure> {
+        let (made, ended) = self.scenery.made_and_ended();
+        let (logins, refused) = self.scenery.logins();
+        let events = self.auditor().events;
+        self.teller.heading(
+            "The end",
+            "Nothing of it is left, neither at the issuer nor in the cluster.",
+        );
+        self.teller.line(
+            Who::Issuer,
+            &format!(
+                "made {made} credentials and revoked {ended}; alive: {}",
+                self.scenery.issuer.live(REALM).len()
+            ),
+        );
+        self.teller.line(
+            Who::Auditor,
+            &format!("counted {logins} logins of the two programs, refused: {refused}"),
+        );
+        self.teller.line(
+            Who::Auditor,
+            &format!("checked every promise after each of {events} events: all kept"),
+        );
+        self.kept()
+    }
+
+    /// Stays up with a fresh credential, until somebody ends it.
+    pub(super) async fn stay(&self) -> Result<(), Failure> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("kubeconfig");
+        let text = self
+            .scenery
+            .server
+            .kubeconfig_yaml()
+            .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        std::fs::write(&path, text)?;
+        self.teller.heading(
+            "Now you",
+            "The cluster stays up, with a fresh credential in it. In another terminal:",
+        );
+        self.create().await?;
+        self.until("a fresh credential", || self.scenery.is_settled())
+            .await?;
+        self.until("both programs to hold it", || self.held_by_both())
+            .await?;
+        let me = std::env::current_exe().map_or_else(
+            |_| "keyward".to_owned(),
+            |program| program.display().to_string(),
+        );
+        let text = format!(
+            "
+  export KUBECONFIG={path}
+
+  # look
+  kubectl get democred,secrets
+  kubectl get democred {NAME} -o yaml
+  {me} status
+  {me} explain democred/{NAME}
+
+  # rotate, and watch the two programs move
+  {me} rotate democred/{NAME} --wait
+  kubectl annotate democred {NAME} keyward.dev/rotate=again --overwrite
+
+  # hold a version yourself, rotate, and see that it is not revoked until you let go
+  HELD=$(kubectl get democred {NAME} -o jsonpath='{{.status.secretName}}')
+  kubectl patch secret $HELD --type=json -p '[{{\"op\":\"add\",\"path\":\"/metadata/finalizers/-\",\"value\":\"example.com/me\"}}]'
+  {me} rotate democred/{NAME} --wait
+  kubectl patch secret $HELD --type=merge -p '{{\"metadata\":{{\"finalizers\":[\"keyward.dev/guard\"]}}}}'
+
+  # end it
+  kubectl delete democred {NAME}
+
+Ctrl-C ends the demo and removes everything.
+",
+            path = path.display()
+        );
+        self.teller.plain(&text);
+        self.until_broken().await
+    }
+}

@@ -1,0 +1,253 @@
+//! `keyward run` as a process: start, health, logs, the end.
+
+mod program;
+
+use std::time::{Duration, Instant};
+
+use program::{Cluster, eventually, run, signal};
+use serde_json::{Value, json};
+use testbed::canary::Canaries;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::Child;
+
+/// Lines of the JSON log up to the first with this message.
+async fn log_until(child: &mut Child, message: &str) -> Vec<Value> {
+    let pipe = child.stderr.as_mut().expect("stderr is piped");
+    let mut lines = BufReader::new(pipe).lines();
+    let mut seen: Vec<Value> = Vec::new();
+    let read = async {
+        while let Some(line) = lines.next_line().await.expect("text") {
+            let value: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
+            seen.push(value.clone());
+            if value["message"] == message {
+                return;
+            }
+        }
+        panic!("the log ended before {message:?}");
+    };
+    tokio::time::timeout(Duration::from_secs(20), read)
+        .await
+        .expect("in time");
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_and_metrics_are_served() {
+    let cluster = Cluster::start().await;
+    let mut operator = cluster.operator(&["--listen", "127.0.0.1:0", "--log-format", "json"]);
+    let log = log_until(&mut operator, "serving /livez, /readyz and /metrics").await;
+    let address = log.last().unwrap()["address"].as_str().unwrap().to_owned();
+    sources::http::install_crypto();
+    let client = reqwest::Client::builder()
+        .tls_certs_only([])
+        .build()
+        .unwrap();
+    let get = |path: &'static str| {
+        let request = client.get(format!("http://{address}{path}"));
+        async move {
+            let reply = request.send().await.unwrap();
+            (reply.status().as_u16(), reply.text().await.unwrap())
+        }
+    };
+    assert_eq!(get("/livez").await, (200, "ok".to_owned()));
+    eventually("readiness", || async { get("/readyz").await.0 == 200 }).await;
+    cluster.create(json!({})).await;
+    cluster.until_version("1.1").await;
+    let metrics = get("/metrics").await.1;
+    assert!(metrics.contains(r#"step="mint""#), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_log_level_shows_a_value() {
+    let cluster = Cluster::start().await;
+    let level = "trace,hyper=trace,h2=trace,kube=trace,rustls=trace,reqwest=trace";
+    let mut operator = cluster.operator(&["--log-level", level]);
+    let mut pipe = operator.stderr.take().expect("stderr is piped");
+    let reading = tokio::spawn(async move {
+        let mut text = Vec::new();
+        pipe.read_to_end(&mut text).await.map(|_| text)
+    });
+    cluster.create(json!({})).await;
+    cluster.until_version("1.1").await;
+    let rotated = cluster
+        .keyward(&["rotate", "democred/db", "-n", program::NAMESPACE, "--wait"])
+        .await;
+    assert_eq!(rotated.code, 0, "{}", rotated.err);
+    let explained = cluster
+        .keyward(&[
+            "explain",
+            "democred/db",
+            "-n",
+            program::NAMESPACE,
+            "-o",
+            "json",
+        ])
+        .await;
+    cluster.delete().await;
+    eventually("its end", || async {
+        cluster.issuer.live("realm").is_empty()
+    })
+    .await;
+    signal(&operator, "-TERM").await;
+    assert!(operator.wait().await.unwrap().success());
+    let log = reading.await.unwrap().unwrap();
+
+    let canaries = Canaries::new();
+    for (index, value) in cluster.issuer.every_value().iter().enumerate() {
+        canaries.add(&format!("value {index}"), value.reveal());
+    }
+    assert!(canaries.len() >= 3, "two versions and a login");
+    assert!(log.len() > 1000, "{} bytes", log.len());
+    canaries.assert_absent("the log", &log);
+    canaries.assert_absent("explain", explained.out.as_bytes());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_is_not_installed_is_named_and_taken_up_when_it_comes() {
+    let cluster = Cluster::bare().await;
+    let mut operator = cluster.operator(&["--log-format", "json"]);
+    let missing = "this kind is not installed; `keyward crds | kubectl apply --server-side -f -` installs it, and it is then taken up";
+    let log = log_until(&mut operator, missing).await;
+    assert_eq!(log.last().unwrap()["kind"], "DemoCredential");
+    cluster.furnish().await;
+    cluster.create(json!({})).await;
+    cluster.until_version("1.1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_signal_ends_it_in_order() {
+    let cluster = Cluster::start().await;
+    for name in ["-TERM", "-INT"] {
+        let mut operator = cluster.operator(&["--log-format", "json"]);
+        log_until(&mut operator, "starting").await;
+        eventually("the first request", || async {
+            cluster.server.faults().log().iter().any(|logged| {
+                logged.line.user_agent.starts_with("keyward/") && logged.line.resource == "secrets"
+            })
+        })
+        .await;
+        signal(&operator, name).await;
+        let begun = Instant::now();
+        let status = tokio::time::timeout(Duration::from_secs(10), operator.wait()).await;
+        assert_eq!(status.unwrap().unwrap().code(), Some(0), "{name}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_lease_it_leads_and_gives_the_lease_back() {
+    let cluster = Cluster::start().await;
+    let mut operator = cluster.operator(&["--lease", "on", "--lease-namespace", "kube-system"]);
+    cluster.create(json!({})).await;
+    cluster.until_version("1.1").await;
+    let holder = || {
+        let leases = cluster.server.objects("leases.coordination.k8s.io");
+        leases
+            .first()
+            .map(|lease| lease["spec"]["holderIdentity"].clone())
+    };
+    assert!(holder().is_some_and(|holder| holder.is_string()));
+    signal(&operator, "-TERM").await;
+    assert!(operator.wait().await.unwrap().success());
+    assert_eq!(holder(), Some(Value::Null));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_namespaces_are_left_alone() {
+    let cluster = Cluster::start().await;
+    let _operator = cluster.operator(&["--namespaces", "default,team-b"]);
+    cluster.create(json!({})).await;
+    eventually("its watches", || async {
+        let log = cluster.server.faults().log();
+        log.iter()
+            .filter(|logged| logged.line.namespace == "team-b")
+            .count()
+            > 0
+    })
+    .await;
+    assert_eq!(cluster.version().await, None);
+    let log = cluster.server.faults().log();
+    let ours = log
+        .iter()
+        .filter(|logged| logged.line.user_agent.starts_with("keyward/"));
+    for logged in ours {
+        assert_ne!(logged.line.namespace, program::NAMESPACE, "{}", logged.line);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_never_answers_is_given_up_in_the_end() {
+    let cluster = Cluster::start().await;
+    cluster.server.stop();
+    let ended = cluster
+        .keyward(&[
+            "run",
+            "--controllers",
+            "demo",
+            "--start-timeout",
+            "1s",
+            "--listen",
+            "off",
+        ])
+        .await;
+    assert_eq!(ended.code, 6, "{}", ended.err);
+    assert!(
+        ended
+            .err
+            .contains("the API server cannot be used yet; trying again"),
+        "{}",
+        ended.err
+    );
+    assert!(
+        ended.err.contains("error: gave up after 1s: "),
+        "{}",
+        ended.err
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_comes_late_is_waited_for() {
+    let cluster = Cluster::start().await;
+    cluster.server.stop();
+    let mut operator = cluster.operator(&["--log-format", "json"]);
+    log_until(
+        &mut operator,
+        "the API server cannot be used yet; trying again",
+    )
+    .await;
+    cluster.server.restart().await.unwrap();
+    cluster.create(json!({})).await;
+    cluster.until_version("1.1").await;
+}
+
+#[tokio::test]
+async fn nothing_switched_on_is_a_wrong_usage() {
+    let ended = run(None, &["run"]).await;
+    assert_eq!(ended.code, 2);
+    assert_eq!(
+        ended.err,
+        "error: no controller is switched on\n  name one with --controllers; there are: demo\n"
+    );
+    let ended = run(None, &["run", "--controllers", "demo,nope"]).await;
+    assert_eq!(
+        (ended.code, ended.err.as_str()),
+        (
+            2,
+            "error: there is no controller named nope; there are: demo\n"
+        )
+    );
+    let ended = run(
+        None,
+        &[
+            "run",
+            "--controllers",
+            "demo",
+            "--log-level",
+            "keyward=loud",
+        ],
+    )
+    .await;
+    assert_eq!(ended.code, 2, "{}", ended.err);
+    let ended = run(None, &["run", "--listen", "everywhere"]).await;
+    assert_eq!(ended.code, 2, "{}", ended.err);
+}

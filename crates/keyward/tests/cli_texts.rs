@@ -1,0 +1,134 @@
+//! What the program says of itself: help, definitions, reference pages. All are golden.
+
+mod program;
+
+use std::path::Path;
+
+use keyward::cli::exit;
+use program::run;
+
+fn repository() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).expect("crates/keyward lies in it")
+}
+
+#[tokio::test]
+async fn help_of_every_command_is_as_reviewed() {
+    for command in [
+        "",
+        "demo",
+        "run",
+        "status",
+        "explain",
+        "rotate",
+        "suspend",
+        "resume",
+        "crds",
+        "version",
+        "completion",
+    ] {
+        let args: Vec<&str> = [command, "--help"]
+            .into_iter()
+            .filter(|word| !word.is_empty())
+            .collect();
+        let ended = run(None, &args).await;
+        assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{command}");
+        let name = if command.is_empty() {
+            "keyward"
+        } else {
+            command
+        };
+        insta::assert_snapshot!(format!("help_{name}"), ended.out);
+    }
+}
+
+#[tokio::test]
+async fn the_definitions_in_deploy_are_what_the_types_say() {
+    let ended = run(None, &["crds"]).await;
+    assert_eq!(ended.code, 0);
+    let mut files: Vec<_> = std::fs::read_dir(repository().join("deploy/crds"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    let stored: Vec<String> = files
+        .iter()
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    let mut printed: Vec<&str> = ended
+        .out
+        .split("---\n")
+        .filter(|document| !document.is_empty())
+        .collect();
+    printed.sort_unstable();
+    let mut stored: Vec<&str> = stored.iter().map(String::as_str).collect();
+    stored.sort_unstable();
+    assert_eq!(printed, stored, "run cargo xtask crds");
+}
+
+#[tokio::test]
+async fn definitions_go_into_files_on_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let into = dir.path().join("new");
+    let ended = run(None, &["crds", "--dir", into.to_str().unwrap()]).await;
+    assert_eq!(ended.code, 0);
+    let written = std::fs::read_to_string(into.join("democredentials.demo.keyward.dev.yaml"));
+    assert!(
+        written
+            .unwrap()
+            .starts_with("apiVersion: apiextensions.k8s.io/v1\n")
+    );
+}
+
+#[test]
+fn the_page_of_exit_codes_is_what_the_table_says() {
+    let path = repository().join("docs/reference/exit-codes.md");
+    if std::env::var_os("KEYWARD_WRITE_PAGES").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, exit::page()).unwrap();
+    }
+    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(
+        stored,
+        exit::page(),
+        "write it anew with KEYWARD_WRITE_PAGES=1 cargo test -p keyward --test cli_texts"
+    );
+}
+
+#[test]
+fn no_two_exit_codes_are_the_same() {
+    let mut codes: Vec<u8> = exit::Exit::ALL.iter().map(|exit| exit.code()).collect();
+    codes.dedup();
+    assert_eq!(codes.len(), exit::Exit::ALL.len());
+    assert!(codes.is_sorted());
+}
+
+#[tokio::test]
+async fn every_shell_gets_a_completion_script() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ended = run(None, &["completion", shell]).await;
+        assert_eq!(ended.code, 0, "{shell}");
+        assert!(ended.out.contains("explain"), "{shell}");
+    }
+}
+
+#[tokio::test]
+async fn the_version_is_told_in_both_ways() {
+    let wanted = format!("keyward {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(run(None, &["version"]).await.out, wanted);
+    assert_eq!(run(None, &["--version"]).await.out, wanted);
+}
+
+#[tokio::test]
+async fn as_a_plugin_it_speaks_of_itself_as_kubectl_keyward() {
+    let dir = tempfile::tempdir().unwrap();
+    let plugin = dir.path().join("kubectl-keyward");
+    std::os::unix::fs::symlink(program::PROGRAM, &plugin).unwrap();
+    let output = tokio::process::Command::new(&plugin)
+        .args(["rotate", "--help"])
+        .output()
+        .await
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("Usage: kubectl keyward rotate"), "{text}");
+}
