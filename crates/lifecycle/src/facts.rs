@@ -25,7 +25,9 @@ pub struct Facts {
     #[serde(default)]
     pub secrets: Vec<Stored>,
 
-    /// The issuer's credentials that bear this resource's mark.
+    /// The issuer's credentials that bear this resource's mark. Kept up with what this pass itself does: the reply of a
+    /// mint adds its credential, an accepted revoke takes it away, and a mint without a clear reply makes the list
+    /// unknown again. The cap is counted here.
     #[serde(default)]
     pub issued: Known<Listing>,
     /// The resource was read after that list was made. Only then may what the list shows and the ledger does not
@@ -86,6 +88,10 @@ pub struct Resource {
     /// Status (what consumers read) names the current version.
     #[serde(default)]
     pub mirrored: bool,
+    /// The Secret that status names, whatever the ledger says: where the ledger is lost, this is what consumers were
+    /// told last.
+    #[serde(default)]
+    pub named: Option<SecretName>,
     /// Value of the rotate annotation.
     #[serde(default)]
     pub rotate: Option<String>,

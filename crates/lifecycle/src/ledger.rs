@@ -143,6 +143,10 @@ pub struct Entry {
     /// Somebody was seen holding it when it was superseded, so that its release proves something.
     #[serde(default, skip_serializing_if = "is_false")]
     pub held: bool,
+    /// There is no way back to it any more. Written before the fence: a rollback that was decided on at the same time
+    /// fails on this write, or this write on it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub sealed: bool,
 }
 
 #[expect(
@@ -226,6 +230,7 @@ mod tests {
                 superseded: None,
                 deadline: None,
                 held: false,
+                sealed: false,
             }),
             high: Version::new(3, 1),
             ..Ledger::default()

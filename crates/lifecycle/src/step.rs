@@ -98,6 +98,8 @@ pub enum Change {
     Publish,
     /// The previous version becomes the current one again.
     Rollback,
+    /// The window for going back to a version is over; from here on it can only leave.
+    Seal,
     /// A person condemned everything that exists.
     Condemn,
     /// Everything is taken out of service because the resource is leaving.
@@ -180,6 +182,7 @@ impl Change {
             Self::Bump => "bump",
             Self::Publish => "publish",
             Self::Rollback => "rollback",
+            Self::Seal => "seal",
             Self::Condemn => "condemn",
             Self::Leave => "leave",
             Self::Adopt => "adopt",

@@ -180,6 +180,30 @@ async fn requests_are_numbered_per_client_and_watches_are_exempt() {
 }
 
 #[tokio::test]
+async fn watches_have_a_plan_of_their_own() {
+    let (server, secrets) = server();
+    server.faults().plan(|_| Fault::Error(500));
+    drop(secrets.watch(&WatchParams::default(), "0").await.unwrap());
+    server.faults().plan_watches(|_| Fault::Error(503));
+    let Err(kube::Error::Api(status)) = secrets.watch(&WatchParams::default(), "0").await.map(drop)
+    else {
+        panic!("opened");
+    };
+    assert_eq!(status.code, 503);
+    server.faults().clear();
+    create(&secrets, "a").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_over_the_socket_has_a_name_too() {
+    let server = Server::start(Options::default()).await.unwrap();
+    let config = server.kube_config_named(OPERATOR).unwrap();
+    let secrets: Api<Secret> = Api::default_namespaced(Client::try_from(config).unwrap());
+    create(&secrets, "a").await.unwrap();
+    assert_eq!(server.faults().count_of(OPERATOR), 1);
+}
+
+#[tokio::test]
 async fn a_denied_verb_is_forbidden_as_rbac_says_it() {
     let (server, secrets) = server();
     server.deny(Deny::verb(Verb::Get, "secrets").in_namespace("default"));

@@ -12,6 +12,9 @@ use super::exit::{Exit, Failure};
 /// A connection that does not come about in this time is no connection.
 const CONNECT: Duration = Duration::from_secs(10);
 
+/// How long a person waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Options of every command that speaks to a cluster.
 #[derive(Debug, Clone, Args)]
 pub struct ClusterArgs {
@@ -92,16 +95,29 @@ pub fn settled(mut config: Config) -> Config {
 }
 
 impl Cluster {
+    /// For a command that a person waits for: a server that says nothing is given up.
     pub fn client(&self) -> Result<Client, Failure> {
-        Client::try_from(self.config.clone()).map_err(|error| {
-            Failure::new(
-                Exit::Unreachable,
-                format!("the kubeconfig cannot be used: {error}"),
-            )
-        })
+        let mut config = self.config.clone();
+        config.read_timeout = Some(PATIENCE);
+        config.reset_reader_on_write = true;
+        client(config)
+    }
+
+    /// For the operator, which has time-outs of its own and watches that may be silent for long.
+    pub fn operator_client(&self) -> Result<Client, Failure> {
+        client(self.config.clone())
     }
 
     pub fn default_namespace(&self) -> &str {
         &self.config.default_namespace
     }
+}
+
+fn client(config: Config) -> Result<Client, Failure> {
+    Client::try_from(config).map_err(|error| {
+        Failure::new(
+            Exit::Unreachable,
+            format!("the kubeconfig cannot be used: {error}"),
+        )
+    })
 }

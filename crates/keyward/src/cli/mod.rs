@@ -2,10 +2,18 @@
 
 pub mod cluster;
 mod crds;
+mod demo;
 pub mod exit;
+mod explain;
+mod holders;
 mod logs;
 mod output;
+mod rotate;
 mod run;
+mod status;
+mod suspend;
+mod target;
+mod words;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -27,7 +35,13 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::DemoArgs),
     Run(run::RunArgs),
+    Status(status::StatusArgs),
+    Explain(explain::ExplainArgs),
+    Rotate(rotate::RotateArgs),
+    Suspend(suspend::SuspendArgs),
+    Resume(suspend::ResumeArgs),
     Crds(crds::CrdsArgs),
     /// Print the version
     Version,
@@ -71,7 +85,13 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 async fn dispatch(cli: Cli) -> Result<(), Failure> {
     match cli.command {
+        Command::Demo(args) => demo::run(args).await,
         Command::Run(args) => run::run(args).await,
+        Command::Status(args) => status::run(args).await,
+        Command::Explain(args) => explain::run(args).await,
+        Command::Rotate(args) => rotate::run(args).await,
+        Command::Suspend(args) => suspend::suspend(args).await,
+        Command::Resume(args) => suspend::resume(args).await,
         Command::Crds(args) => crds::run(&args),
         Command::Version => output::say(format_args!("keyward {}\n", env!("CARGO_PKG_VERSION"))),
         Command::Completion { shell } => {

@@ -237,7 +237,7 @@ async fn reach(
     limit: Duration,
     stop: &CancellationToken,
 ) -> Result<Option<Engine>, Failure> {
-    let client = cluster.client()?;
+    let client = cluster.operator_client()?;
     let begun = Instant::now();
     let mut pause = Duration::from_millis(500);
     loop {

@@ -76,6 +76,7 @@ async fn record(
         | Change::Rollback
         | Change::Condemn
         | Change::Leave
+        | Change::Seal
         | Change::Adopt
         | Change::Forget
         | Change::Setback(_)

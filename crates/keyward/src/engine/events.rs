@@ -75,7 +75,7 @@ pub fn forced(sight: &Sight, version: Version, because: Because) -> Note {
     if matches!(because, Because::LeftAtIssuer | Because::SecretsRetained) && !ids.is_empty() {
         text = format!("{text}; alive at the issuer: {}", ids.join(", "));
     }
-    text.truncate(1000);
+    let text: String = text.chars().take(1000).collect();
     let once = format!(
         "{}-{}-{}",
         because.code().to_lowercase(),

@@ -75,6 +75,7 @@ fn resource(sight: &Sight, ledger: LedgerState, delivery: Delivery) -> Resource 
         deleting: object.metadata.deletion_timestamp.is_some(),
         suspended: note(names::SUSPEND).is_some_and(|value| value == "true"),
         mirrored,
+        named: sight.kind.named_in_status(object),
         rotate: note(names::ROTATE).map(|token| token.chars().take(253).collect()),
         rollback: note(names::ROLLBACK).and_then(|version| version.parse().ok()),
         revoke_now: note(names::REVOKE_NOW).is_some_and(|uid| *uid == sight.uid()),

@@ -1,6 +1,6 @@
 //! One pass over one resource: look, decide, do one thing, go on from what the reply showed, until there is rest.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use lifecycle::{Because, Decision, Next, Severity, Step, View, decide};
 
@@ -37,6 +37,7 @@ pub struct Seen {
     pub resource: Option<String>,
     pub secrets: Vec<(String, String)>,
     pub gone: Vec<String>,
+    pub login: Option<String>,
 }
 
 /// Runs a pass to its end. Trouble with the issuer is written into the ledger and is no error here; trouble with the
@@ -64,6 +65,7 @@ pub async fn pass(
         .filter_map(|secret| Some((secret.uid()?, secret.resource_version()?)))
         .collect();
     seen.gone = std::mem::take(&mut sight.lost);
+    seen.login = Some(sight.login.clone());
     outcome
 }
 
@@ -87,7 +89,11 @@ async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Outcome, Faul
             Next::Ask(question) => ask(world, key, sight, *question).await,
             Next::Do(step) => perform(world, sight, step, &decision).await,
             Next::Rest { wake } => match rest(world, sight, &decision).await {
-                Ok(()) => return Ok(Outcome::Rest { wake: *wake }),
+                Ok(()) => {
+                    return Ok(Outcome::Rest {
+                        wake: earliest(*wake, look_again_at(world, sight, &decision)),
+                    });
+                }
                 Err(fault) => Err(fault),
             },
         };
@@ -109,6 +115,22 @@ async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Outcome, Faul
         }
     }
     Ok(Outcome::Again)
+}
+
+/// What hangs on somebody else's object or act, such as a login or a holder, is looked at again now and then: a watch
+/// may be late, and a read too old.
+const NOW_AND_THEN: SignedDuration = SignedDuration::from_mins(5);
+
+fn look_again_at(world: &World, sight: &Sight, decision: &Decision) -> Option<Timestamp> {
+    let held = decision.waits.iter().any(|wait| !wait.on.is_empty());
+    let hangs = held || sight.source.is_err() || sight.obstacle.is_some();
+    hangs
+        .then(|| world.now().checked_add(NOW_AND_THEN).ok())
+        .flatten()
+}
+
+fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    [one, other].into_iter().flatten().min()
 }
 
 /// After a lost race nothing learned about the old state counts; what the issuer showed of our own mint does.

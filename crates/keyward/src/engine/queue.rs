@@ -26,7 +26,11 @@ pub enum Sighting {
     SecretGone {
         uid: String,
     },
-    /// Something else changed that matters, such as a login.
+    /// The login for the issuer, in a Secret that is not ours.
+    Login {
+        version: String,
+    },
+    /// Something went while nobody looked.
     Other,
 }
 
@@ -34,7 +38,7 @@ impl Sighting {
     /// Whether a later look can tell that it has seen this.
     fn has_version(&self) -> bool {
         match self {
-            Self::Resource { .. } | Self::Secret { .. } => true,
+            Self::Resource { .. } | Self::Secret { .. } | Self::Login { .. } => true,
             Self::ResourceGone | Self::SecretGone { .. } | Self::Other => false,
         }
     }
@@ -46,6 +50,7 @@ pub struct Horizon {
     pub resource: Option<String>,
     pub secrets: HashMap<String, String>,
     pub gone: Vec<String>,
+    pub login: Option<String>,
 }
 
 impl Horizon {
@@ -62,16 +67,36 @@ impl Horizon {
                     || self.gone.contains(uid)
             }
             Sighting::SecretGone { uid } => self.gone.contains(uid),
+            Sighting::Login { version } => self
+                .login
+                .as_ref()
+                .is_some_and(|known| not_newer(version, known)),
             Sighting::ResourceGone | Sighting::Other => false,
         }
     }
 }
 
 /// Versions are opaque, but the API server's are numbers that only grow. If they are not, everything counts as newer.
-fn not_newer(seen: &str, known: &str) -> bool {
+pub(super) fn not_newer(seen: &str, known: &str) -> bool {
     match (seen.parse::<u64>(), known.parse::<u64>()) {
         (Ok(seen), Ok(known)) => seen <= known,
         _ => seen == known,
+    }
+}
+
+/// A sighting that no pass has covered yet, and how many more passes it may cause: one that was overtaken by a delete
+/// is never covered, and must not keep its resource awake for ever.
+struct Pending {
+    sighting: Sighting,
+    chances: u8,
+}
+
+impl Pending {
+    fn new(sighting: Sighting) -> Self {
+        Self {
+            sighting,
+            chances: 2,
+        }
     }
 }
 
@@ -83,7 +108,7 @@ struct State {
     horizon: Horizon,
     /// What woke the pass, and what was seen while it was under way. Judged when it ends: a pass that read something
     /// older than what woke it must look again.
-    pending: Vec<Sighting>,
+    pending: Vec<Pending>,
     memory: Memory,
 }
 
@@ -127,10 +152,10 @@ impl Queue {
         let mut inner = self.lock();
         let state = inner.states.entry(key.clone()).or_default();
         if state.running {
-            state.pending.push(sighting);
+            state.pending.push(Pending::new(sighting));
         } else if !state.horizon.covers(&sighting) {
             if sighting.has_version() {
-                state.pending.push(sighting);
+                state.pending.push(Pending::new(sighting));
             }
             if state.queued {
                 return;
@@ -185,12 +210,17 @@ impl Queue {
         state.running = false;
         state.memory = memory;
         state.horizon = horizon;
-        let news = state
+        state
             .pending
-            .drain(..)
-            .collect::<Vec<_>>()
-            .iter()
-            .any(|sighting| !state.horizon.covers(sighting));
+            .retain(|pending| pending.chances > 0 && !state.horizon.covers(&pending.sighting));
+        let news = !state.pending.is_empty();
+        for pending in &mut state.pending {
+            pending.chances = if pending.sighting.has_version() {
+                pending.chances - 1
+            } else {
+                0
+            };
+        }
         match then {
             Then::Forget if !news => {
                 inner.states.remove(key);

@@ -109,6 +109,9 @@ pub fn adopted(
     let mut secret = present.clone();
     let ours = bare(kind, object, &present.name_any(), "target");
     secret.labels_mut().extend(ours.labels().clone());
+    let owners = secret.owner_references_mut();
+    owners.retain(|owner| owner.controller != Some(true));
+    owners.push(owner_reference(kind, object));
     annotate(&mut secret, names::CLAIM, claim.to_string());
     annotate(&mut secret, names::SOURCE, source_of(object));
     let finalizers = secret.finalizers_mut();

@@ -284,6 +284,7 @@ fn wake_users_of_login(world: &World, secret: &PartialObjectMeta<Secret>) {
     };
     let version = metadata.resource_version.clone().unwrap_or_default();
     for key in world.logins.users_of(namespace, name, &version) {
-        world.queue.sighted(&key, Sighting::Other);
+        let version = version.clone();
+        world.queue.sighted(&key, Sighting::Login { version });
     }
 }

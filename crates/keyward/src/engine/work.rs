@@ -20,7 +20,7 @@ use super::lease::{self, LeaseOptions, Standing};
 use super::limits::Limits;
 use super::observe::Memory;
 use super::pass::{Outcome, Seen, pass};
-use super::queue::{Horizon, Queue, Then};
+use super::queue::{Horizon, Queue, Then, not_newer};
 use super::trouble::Fault;
 use super::watch::{Scope, watch};
 use super::{Key, Kind, names, secrets};
@@ -259,11 +259,20 @@ pub struct Logins {
 }
 
 impl Logins {
+    /// A source with the newest login anybody has seen, opened not long ago.
     fn cached(&self, slot: &Slot) -> Option<(Arc<dyn Source>, String)> {
+        let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = users
+            .get(&(slot.namespace.clone(), slot.login.clone()))
+            .map(|(version, _)| version.clone())
+            .unwrap_or_default();
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = |opened: &&Opened| {
+            opened.at.elapsed() < LOGIN_LASTS && not_newer(&newest, &opened.version)
+        };
         opened
             .get(slot)
-            .filter(|opened| opened.at.elapsed() < LOGIN_LASTS)
+            .filter(fresh)
             .map(|opened| (opened.source.clone(), opened.version.clone()))
     }
 
@@ -285,7 +294,9 @@ impl Logins {
         let entry = users
             .entry((slot.namespace.clone(), slot.login.clone()))
             .or_default();
-        version.clone_into(&mut entry.0);
+        if entry.0.is_empty() || not_newer(&entry.0, version) {
+            version.clone_into(&mut entry.0);
+        }
         entry.1.insert(user);
     }
 
@@ -521,6 +532,7 @@ async fn turn(world: &World, key: Key, mut memory: Memory) {
         resource: seen.resource,
         secrets: seen.secrets.into_iter().collect(),
         gone: seen.gone,
+        login: seen.login,
     };
     world.queue.finish(&key, memory, horizon, &then);
 }

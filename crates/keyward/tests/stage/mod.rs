@@ -333,6 +333,42 @@ impl Stage {
             .await;
     }
 
+    /// Warnings of the operator: each failure that was written down leaves one.
+    pub(crate) fn setbacks(&self) -> usize {
+        let events = self.server.objects("events");
+        events
+            .iter()
+            .filter(|event| event["type"] == "Warning")
+            .count()
+    }
+
+    /// Every value this issuer ever gave out.
+    pub(crate) fn canaries(&self) -> testbed::canary::Canaries {
+        let canaries = testbed::canary::Canaries::new();
+        for (index, value) in self.issuer.every_value().iter().enumerate() {
+            canaries.add(&format!("value {index}"), value.reveal());
+        }
+        canaries
+    }
+
+    /// Values found in anything but the data of a Secret.
+    pub(crate) fn leaks(&self) -> Vec<testbed::canary::Leak> {
+        let canaries = self.canaries();
+        let objects = self.server.everything();
+        objects
+            .into_iter()
+            .flat_map(|(key, object)| {
+                let mut object = (*object).clone();
+                if key.resource == "secrets"
+                    && let Some(fields) = object.as_object_mut()
+                {
+                    fields.remove("data");
+                }
+                canaries.scan(&format!("{key:?}"), object.to_string().as_bytes())
+            })
+            .collect()
+    }
+
     pub(crate) async fn describe(&self) -> String {
         let object = self.stored().map(|object| {
             format!(

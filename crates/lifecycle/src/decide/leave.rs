@@ -81,7 +81,8 @@ pub(super) fn finish(s: &Scene, waits: &mut Waits) -> Option<Choice> {
             match listing(s.facts) {
                 Ok(listing) if listing.is_empty() => {}
                 Ok(_) => return Some(Choice::rest(Because::Deleting)),
-                Err(None) if s.must_wait(Purpose::Retire, waits) => {
+                // Also after a failure that was written down a moment ago: asking is what failed.
+                Err(_) if s.must_wait(Purpose::Retire, waits) => {
                     return Some(Choice::rest(Because::Deleting));
                 }
                 Err(None) => return Some(Choice::ask(Question::Issued, Because::Deleting)),
@@ -128,6 +129,7 @@ pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Choice {
         deleting: true,
         suspended: false,
         mirrored: true,
+        named: None,
         rotate: None,
         rollback: None,
         revoke_now: false,
@@ -168,10 +170,7 @@ pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Choice {
     match listing(facts) {
         Err(None) => Choice::ask(Question::Issued, Because::Departed),
         Err(Some(trouble)) => without_notes(facts, s.setback(Purpose::Retire, trouble), waits),
-        Ok(listing) => match listing
-            .iter()
-            .find(|issued| !ledger.records(issued.version))
-        {
+        Ok(listing) => match listing.iter().find(|issued| !ledger.records_id(&issued.id)) {
             Some(_) if !facts.read_after_listing => {
                 Choice::ask(Question::Resource, Because::Departed)
             }

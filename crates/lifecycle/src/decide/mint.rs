@@ -52,7 +52,7 @@ pub(super) fn go_back(s: &Scene, _: &mut Waits) -> Option<Choice> {
         .ledger
         .retiring
         .iter()
-        .position(|entry| entry.version == wanted)?;
+        .position(|entry| entry.version == wanted && !entry.sealed)?;
     let expired = s.ledger.retiring[index]
         .expires
         .is_some_and(|expires| expires <= s.now());

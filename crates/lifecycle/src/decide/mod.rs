@@ -104,7 +104,9 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
     }
     let nothing_issued = facts.issued.is().is_none_or(Vec::is_empty);
     let nothing_stored = facts.secrets.iter().all(scene::is_blank);
-    if nothing_issued && nothing_stored {
+    // Our finalizer and the first entry of the ledger are one write: where one is without the other, it was lost.
+    let never_written = !resource.guarded && resource.ledger == LedgerState::Absent;
+    if nothing_issued && nothing_stored && (never_written || resource.deleting) {
         let fresh = Ledger::default();
         return by_policy(
             &Scene {

@@ -62,8 +62,12 @@ pub(super) fn rebuild_a_ledger_overtaken(s: &Scene, _: &mut Waits) -> Option<Cho
 
 /// A ledger from what can be seen: the Secrets and the issuer's list.
 ///
-/// Current becomes the highest version that somebody holds, else the highest that the issuer still knows. All others
-/// are put on their way out, in the usual order and with the usual care; what has no Secret is an orphan.
+/// Current becomes the version that status names, else the highest; in either case only if its Secret is whole and the
+/// issuer still knows it. All others are put on their way out, in the usual order and with the usual care; what has no
+/// Secret is an orphan.
+///
+/// The lost ledger may have opened one more rotation than can be seen, and its request may still be under way. So that
+/// no number is used twice, the next serial counts as spent.
 pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
     let alive = |stored: &Stored| match facts.issued.is() {
         Some(listing) => listing
@@ -78,10 +82,10 @@ pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
         .collect();
     complete.sort_by_key(|stored| stored.version);
     let usable = |stored: &&&Stored| !stored.leaving && stored.intact && alive(stored);
+    let named = |stored: &&&Stored| resource.named.as_ref() == Some(&stored.name);
     let current = complete
         .iter()
-        .rev()
-        .find(|stored| usable(stored) && !stored.holders.is_empty())
+        .find(|stored| usable(stored) && named(stored))
         .or_else(|| complete.iter().rev().find(usable));
     let current = if resource.deleting {
         None
@@ -98,6 +102,7 @@ pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
         .filter_map(|stored| entry_of(stored, facts.now))
         .map(|mut entry| {
             entry.superseded = Some(facts.now);
+            entry.sealed = facts.policy.rollback.is_zero();
             entry
         })
         .collect();
@@ -111,7 +116,8 @@ pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
         .into_iter()
         .flatten()
         .map(|issued| issued.version);
-    let high = seen.chain(listed).max().unwrap_or_default();
+    let highest = seen.chain(listed).max().unwrap_or_default();
+    let high = Version::new(highest.next_serial().serial, u32::MAX);
     // The rotate annotation stands as it did before the loss: taking it for a new wish would rotate for nothing.
     let handled = resource.rotate.clone();
     let ledger = Ledger {
@@ -133,7 +139,7 @@ pub(super) fn adopt_strays(s: &Scene, _: &mut Waits) -> Option<Choice> {
             && (stored.guarded || !stored.leaving)
     })?;
     let mut entry = entry_of(stray, s.now())?;
-    entry.superseded = Some(s.now());
+    (entry.superseded, entry.sealed) = (Some(s.now()), true);
     let mut ledger = s.ledger.clone();
     ledger.retiring.push(entry);
     Some(Choice::record(Change::Adopt, ledger, Because::StrayVersion))
@@ -176,9 +182,21 @@ fn orphans(s: &Scene, waits: &mut Waits) -> Option<Issued> {
     if !s.facts.issuer.revokes || (s.resource.deleting && !super::leave::revokes(s.facts)) {
         return None;
     }
+    // In place, what an overtaken process made may be on its way into the Secret until that is claimed for another.
+    let open = s.ledger.intent.as_ref().map(|intent| intent.version);
+    let claim = s.target().and_then(|target| target.claim);
+    if s.in_place() && open.is_some() && claim != open {
+        return None;
+    }
+    // And what did get in is what consumers read, recorded or not.
+    let in_use = s.target().and_then(|target| target.id.as_ref());
     let listing = s.facts.issued.is()?;
-    let unrecorded =
-        |issued: &&Issued| !s.ledger.records(issued.version) && !s.ledger.records_id(&issued.id);
+    // By id: a namesake of a recorded version, from a request that came twice, is an orphan too.
+    let unrecorded = |issued: &&Issued| {
+        Some(issued.version) != open
+            && !s.ledger.records_id(&issued.id)
+            && (in_use != Some(&issued.id) || s.resource.deleting)
+    };
     let beyond = |issued: &Issued| issued.version > s.ledger.high;
     // A leaving resource takes everything of its own along; otherwise numbers we never gave out are not ours to judge.
     if !s.resource.deleting

@@ -45,6 +45,14 @@ fn fence(s: &Scene, entry: &Entry, stored: &Stored, waits: &mut Waits) -> Option
     if s.must_wait(Purpose::Retire, waits) {
         return None;
     }
+    // A rollback decided on at the same time must fail, or make this fail: both write the ledger.
+    if !entry.sealed && !s.resource.deleting && !s.condemned(entry.version) {
+        let mut ledger = s.ledger.clone();
+        for other in &mut ledger.retiring {
+            other.sealed |= other.version == entry.version;
+        }
+        return Some(Choice::record(Change::Seal, ledger, Because::Superseded));
+    }
     let step = Step::Fence {
         secret: stored.name.clone(),
         uid: stored.uid.clone(),

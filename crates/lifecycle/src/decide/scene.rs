@@ -235,6 +235,7 @@ impl Scene<'_> {
             crate::Retire::AfterGrace(grace) => Some(later(self.now(), grace)),
             crate::Retire::WhenReleased | crate::Retire::WhenExpired => None,
         };
+        old.sealed = self.facts.policy.rollback.is_zero();
         ledger.retiring.push(old);
     }
 }
@@ -251,6 +252,7 @@ pub(super) fn entry_of(stored: &Stored, now: Timestamp) -> Option<Entry> {
         superseded: None,
         deadline: None,
         held: false,
+        sealed: false,
     })
 }
 

@@ -58,8 +58,6 @@ pub fn issuer(minting: Minting) -> Issuer {
     }
 }
 
-pub const MINTING: [Minting; 3] = [Minting::Chosen, Minting::ReadBack, Minting::ShownOnce];
-
 /// A quiet world: one operator, one consumer, nothing goes wrong.
 pub fn quiet(name: &'static str, minting: Minting) -> Configuration {
     let delivery = match minting {
@@ -104,11 +102,11 @@ impl Configuration {
 pub fn quick() -> Vec<Configuration> {
     let mut all = Vec::new();
     for (name, minting) in [
-        ("chosen: a crash", Minting::Chosen),
-        ("read back: a crash", Minting::ReadBack),
-        ("shown once: a crash", Minting::ShownOnce),
-        ("self-rotating: a crash", Minting::SelfRotating),
-        ("provided: a crash", Minting::Provided),
+        ("chosen: a crash, deletion", Minting::Chosen),
+        ("read back: a crash, deletion", Minting::ReadBack),
+        ("shown once: a crash, deletion", Minting::ShownOnce),
+        ("self-rotating: a crash, deletion", Minting::SelfRotating),
+        ("provided: a crash, deletion", Minting::Provided),
     ] {
         all.push(quiet(name, minting).with(|c| {
             c.left.crashes = 1;
@@ -118,6 +116,305 @@ pub fn quick() -> Vec<Configuration> {
     all
 }
 
+/// Names each walk by its kind of issuer.
+fn for_each(
+    kinds: &[(&'static str, Minting)],
+    change: impl Fn(&mut Configuration),
+) -> Vec<Configuration> {
+    kinds
+        .iter()
+        .map(|(name, minting)| quiet(name, *minting).with(&change))
+        .collect()
+}
+
 pub fn all() -> Vec<Configuration> {
-    quick()
+    let mut all = quick();
+    all.extend(for_each(
+        &[
+            ("chosen: late request, lost answer", Minting::Chosen),
+            ("read back: late request, lost answer", Minting::ReadBack),
+            ("shown once: late request, lost answer", Minting::ShownOnce),
+        ],
+        |c| {
+            (c.left.lates, c.left.losses, c.left.ticks) = (1, 1, 2);
+        },
+    ));
+    all.extend(for_each(
+        &[
+            ("chosen: late request, crash", Minting::Chosen),
+            ("read back: late request, crash", Minting::ReadBack),
+            ("shown once: late request, crash", Minting::ShownOnce),
+        ],
+        |c| {
+            (c.left.lates, c.left.crashes, c.left.ticks) = (1, 1, 2);
+        },
+    ));
+    all.extend(for_each(
+        &[
+            ("chosen: two leaders", Minting::Chosen),
+            ("read back: two leaders", Minting::ReadBack),
+            ("shown once: two leaders", Minting::ShownOnce),
+            ("provided: two leaders", Minting::Provided),
+        ],
+        |c| {
+            c.leaders = 2;
+            (c.left.overlaps, c.left.ticks) = (1, 1);
+        },
+    ));
+    all.extend(for_each(
+        &[
+            ("chosen: two consumers, three versions", Minting::Chosen),
+            (
+                "read back: two consumers, three versions",
+                Minting::ReadBack,
+            ),
+            (
+                "shown once: two consumers, three versions",
+                Minting::ShownOnce,
+            ),
+            ("provided: two consumers, three versions", Minting::Provided),
+        ],
+        |c| {
+            c.consumers = 2;
+            (c.left.rotations, c.left.ticks) = (2, 2);
+        },
+    ));
+    all.extend(for_each(
+        &[
+            ("chosen: lost ledger, crash", Minting::Chosen),
+            ("read back: lost ledger, crash", Minting::ReadBack),
+            ("shown once: lost ledger, crash", Minting::ShownOnce),
+            ("provided: lost ledger, crash", Minting::Provided),
+        ],
+        |c| {
+            (c.left.lost_ledgers, c.left.crashes) = (1, 1);
+        },
+    ));
+    all.extend(for_each(
+        &[
+            ("chosen: lost ledger, late request", Minting::Chosen),
+            ("read back: lost ledger, late request", Minting::ReadBack),
+            ("shown once: lost ledger, late request", Minting::ShownOnce),
+        ],
+        |c| {
+            (c.left.lost_ledgers, c.left.lates) = (1, 1);
+        },
+    ));
+    all.extend(for_each(
+        &[
+            ("chosen: a person deletes Secrets, crash", Minting::Chosen),
+            (
+                "read back: a person deletes Secrets, crash",
+                Minting::ReadBack,
+            ),
+            (
+                "shown once: a person deletes Secrets, crash",
+                Minting::ShownOnce,
+            ),
+            (
+                "provided: a person deletes Secrets, crash",
+                Minting::Provided,
+            ),
+        ],
+        |c| {
+            (c.left.deleted_secrets, c.left.crashes) = (2, 1);
+        },
+    ));
+    all.extend(for_each(
+        &[
+            (
+                "chosen: spec change, crash, revoked elsewhere",
+                Minting::Chosen,
+            ),
+            (
+                "read back: spec change, crash, revoked elsewhere",
+                Minting::ReadBack,
+            ),
+            (
+                "shown once: spec change, crash, revoked elsewhere",
+                Minting::ShownOnce,
+            ),
+        ],
+        |c| {
+            (c.left.spec_changes, c.left.crashes, c.left.ended_elsewhere) = (1, 1, 1);
+            c.left.rotations = 0;
+        },
+    ));
+    all.extend(for_each(
+        &[
+            ("chosen: emergency, crash", Minting::Chosen),
+            ("read back: emergency, crash", Minting::ReadBack),
+            ("shown once: emergency, crash", Minting::ShownOnce),
+        ],
+        |c| {
+            (c.left.emergencies, c.left.crashes) = (1, 1);
+        },
+    ));
+    all.extend(for_each(
+        &[
+            ("chosen: rollback, two leaders", Minting::Chosen),
+            ("shown once: rollback, two leaders", Minting::ShownOnce),
+        ],
+        |c| {
+            c.policy.rollback = SignedDuration::from_hours(1);
+            c.leaders = 2;
+            (c.left.rollbacks, c.left.overlaps, c.left.ticks) = (1, 1, 2);
+        },
+    ));
+    all.extend(for_each(
+        &[
+            ("chosen: removed by force, late request", Minting::Chosen),
+            (
+                "read back: removed by force, late request",
+                Minting::ReadBack,
+            ),
+            (
+                "shown once: removed by force, late request",
+                Minting::ShownOnce,
+            ),
+            (
+                "provided: removed by force, late request",
+                Minting::Provided,
+            ),
+        ],
+        |c| {
+            (c.left.forced_deletions, c.left.lates) = (1, 1);
+        },
+    ));
+    for (name, deletion) in [
+        (
+            "chosen: Orphan on deletion, crash, late request",
+            Deletion::Orphan,
+        ),
+        (
+            "chosen: Retain on deletion, crash, late request",
+            Deletion::Retain,
+        ),
+    ] {
+        all.push(quiet(name, Minting::Chosen).with(|c| {
+            c.policy.deletion = deletion;
+            (c.left.deletions, c.left.crashes, c.left.lates) = (1, 1, 1);
+        }));
+    }
+    all.extend(for_each(
+        &[
+            (
+                "chosen: deletion, late request, lost answer",
+                Minting::Chosen,
+            ),
+            (
+                "read back: deletion, late request, lost answer",
+                Minting::ReadBack,
+            ),
+            (
+                "shown once: deletion, late request, lost answer",
+                Minting::ShownOnce,
+            ),
+        ],
+        |c| {
+            (c.left.deletions, c.left.lates, c.left.losses) = (1, 1, 1);
+        },
+    ));
+    let in_place = |c: &mut Configuration| c.policy.delivery = Delivery::InPlace;
+    all.extend(for_each(
+        &[
+            ("chosen in place: crash, late request", Minting::Chosen),
+            ("read back in place: crash, late request", Minting::ReadBack),
+            (
+                "shown once in place: crash, late request",
+                Minting::ShownOnce,
+            ),
+            ("provided in place: crash, late request", Minting::Provided),
+        ],
+        |c| {
+            in_place(c);
+            (c.left.crashes, c.left.lates, c.left.ticks) = (1, 1, 2);
+        },
+    ));
+    all.extend(for_each(
+        &[
+            ("chosen in place: two leaders, deletion", Minting::Chosen),
+            (
+                "read back in place: two leaders, deletion",
+                Minting::ReadBack,
+            ),
+            (
+                "shown once in place: two leaders, deletion",
+                Minting::ShownOnce,
+            ),
+            (
+                "provided in place: two leaders, deletion",
+                Minting::Provided,
+            ),
+        ],
+        |c| {
+            in_place(c);
+            c.leaders = 2;
+            (c.left.overlaps, c.left.deletions) = (1, 1);
+        },
+    ));
+    all.extend(for_each(
+        &[
+            (
+                "chosen in place: target deleted, lost ledger",
+                Minting::Chosen,
+            ),
+            (
+                "read back in place: target deleted, lost ledger",
+                Minting::ReadBack,
+            ),
+            (
+                "shown once in place: target deleted, lost ledger",
+                Minting::ShownOnce,
+            ),
+            (
+                "provided in place: target deleted, lost ledger",
+                Minting::Provided,
+            ),
+        ],
+        |c| {
+            in_place(c);
+            (c.left.deleted_secrets, c.left.lost_ledgers, c.left.crashes) = (1, 1, 1);
+        },
+    ));
+    all.extend(for_each(
+        &[("self-rotating: lost answer, crash", Minting::SelfRotating)],
+        |c| {
+            (
+                c.left.losses,
+                c.left.crashes,
+                c.left.rotations,
+                c.left.ticks,
+            ) = (1, 1, 2, 3);
+        },
+    ));
+    all.extend(for_each(
+        &[
+            ("chosen: grace period, lost answer", Minting::Chosen),
+            ("shown once: grace period, lost answer", Minting::ShownOnce),
+        ],
+        |c| {
+            c.policy.retire = Retire::AfterGrace(SignedDuration::from_hours(2));
+            (c.left.losses, c.left.ticks, c.consumers) = (1, 3, 2);
+        },
+    ));
+    all.extend(for_each(
+        &[
+            ("chosen: kept until it expires, crash", Minting::Chosen),
+            ("read back: kept until it expires, crash", Minting::ReadBack),
+        ],
+        |c| {
+            c.policy.retire = Retire::WhenExpired;
+            c.lifetime = Some(86_400);
+            c.interval = Some(43_200);
+            (c.left.crashes, c.left.ticks, c.left.rotations) = (1, 5, 0);
+        },
+    ));
+    for c in &mut all {
+        // What a person provides changes with the spec; asking for a rotation of the same value changes nothing.
+        if c.issuer.minting == Minting::Provided {
+            (c.left.spec_changes, c.left.rotations) = (c.left.rotations, 0);
+        }
+    }
+    all
 }

@@ -19,6 +19,7 @@ pub enum Deed {
 /// Everything this consumer could do now.
 pub fn deeds(w: &World, c: &Configuration, who: usize, out: &mut Vec<Deed>) {
     let consumer = w.consumers[who];
+    let ending = w.resource.deleting || !w.resource.exists;
     match c.policy.delivery {
         Delivery::Versioned => {
             for credential in 0..16 {
@@ -48,16 +49,17 @@ pub fn deeds(w: &World, c: &Configuration, who: usize, out: &mut Vec<Deed>) {
             }
         }
         Delivery::InPlace => {
-            let other = w.target().is_some_and(|target| {
-                target.credential != NOBODY
-                    && (target.credential, target.value) != (consumer.using, consumer.value)
-            });
+            // Nobody starts anew with what is on its way out: in place there is no finalizer that could stop it.
+            let other = !ending
+                && w.target().is_some_and(|target| {
+                    target.credential != NOBODY
+                        && (target.credential, target.value) != (consumer.using, consumer.value)
+                });
             if other {
                 out.push(Deed::Uses);
             }
         }
     }
-    let ending = w.resource.deleting || !w.resource.exists;
     if ending && (consumer.using != NOBODY || consumer.read != NOBODY) {
         out.push(Deed::Stops);
     }

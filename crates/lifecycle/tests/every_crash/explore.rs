@@ -276,6 +276,7 @@ const BATCH: usize = 128;
 
 /// Finds the way from the beginning to this state again, and puts it into words.
 fn tell(run: &Run, seen: &Seen, end: u64, tail: &[World]) -> Story {
+    begin_run();
     let mut prints = vec![end];
     while let Some(parent) = prints.last().map(|print| seen.parent(*print))
         && parent != 0

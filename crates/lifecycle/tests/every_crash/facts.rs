@@ -146,6 +146,11 @@ pub fn facts(
         guarded: o.resource.guarded,
         deleting: o.resource.deleting,
         suspended: false,
+        named: o
+            .secrets
+            .iter()
+            .find(|secret| o.resource.status != NOBODY && secret.credential == o.resource.status)
+            .map(|secret| names.secrets[&secret.name()].0.clone()),
         mirrored: current.is_some_and(|current| number_of(&current.id) == o.resource.status),
         rotate: (o.resource.rotate > 0).then(|| o.resource.rotate.to_string()),
         rollback: (o.resource.rollback > 0).then(|| version(o.resource.rollback)),
@@ -349,7 +354,9 @@ pub fn act(
     let act = match next {
         Next::Rest { wake } => Act::Rest(wake.map_or(0, seconds), because),
         Next::Ask(question) => ask(&facts, question),
-        Next::Do(step) => request(c, ledgers, &facts, o, &step).map_or(Act::Beyond, Act::Do),
+        Next::Do(step) => {
+            request(c, ledgers, &facts, o, &step, scheduled).map_or(Act::Beyond, Act::Do)
+        }
     };
     (act, because)
 }
@@ -387,6 +394,7 @@ fn request(
     facts: &Facts,
     o: &Operator,
     step: &Step,
+    scheduled: bool,
 ) -> Option<Request> {
     let target = o.secrets.iter().find(|secret| secret.kind == Kind::Target);
     let target_fresh = target.is_some_and(|target| !target.overtaken && !target.vanished);
@@ -414,12 +422,13 @@ fn request(
     };
     Some(match step {
         Step::Record { change, ledger } => Request {
-            ledger: within(c, ledger).then(|| ledgers.number(ledger))?,
+            ledger: (!scheduled || within(c, ledger)).then(|| ledgers.number(ledger))?,
             change: match change {
                 Change::Intent | Change::Bump => Wrote::Intent,
                 Change::Publish => Wrote::Publish,
                 Change::Rebuilt
                 | Change::Rollback
+                | Change::Seal
                 | Change::Condemn
                 | Change::Leave
                 | Change::Adopt

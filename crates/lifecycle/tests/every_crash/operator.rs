@@ -10,10 +10,10 @@ use crate::configurations::{Configuration, Lie};
 use crate::explore::Fingerprints;
 use crate::facts::{self, listed};
 pub use crate::facts::{Act, Ledgers};
-use crate::servers::{Reply, perform};
+use crate::servers::{Reply, add_credential, perform};
 use crate::world::{
-    Failed, Kind, NOBODY, Operator, Phase, Request, SECRETS, Secret, Told, V, Verb, World, Wrote,
-    bit,
+    Credential, Failed, Kind, NOBODY, Operator, Phase, Request, SECRETS, Secret, Told, V, Verb,
+    World, Wrote, bit,
 };
 
 /// What the walk needs beside the state.
@@ -141,6 +141,13 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
         }
         Act::Resource => read_the_resource(w, index),
         Act::Works(v) if lost => o.works = (v, Told::Failed),
+        Act::Works(v) if c.issuer.minting == Minting::Provided => {
+            let print = o.resource.print;
+            let credential = provided(w, v, print);
+            let o = &mut w.operators[index];
+            o.found = (v, credential, print);
+            o.works = (v, Told::Yes);
+        }
         Act::Works(v) => {
             let (credential, value) = what_to_try(c, &before, &before.operators[index], v);
             o.found = (v, credential, value);
@@ -205,14 +212,26 @@ fn what_to_try(c: &Configuration, w: &World, o: &Operator, v: V) -> (u8, u8) {
             }
         }
         Minting::ReadBack => named.map_or((NOBODY, 0), |(index, named)| (index, named.value)),
-        Minting::Provided => (provided(o.resource.print), 0),
-        Minting::ShownOnce | Minting::SelfRotating => (NOBODY, 0),
+        Minting::ShownOnce | Minting::SelfRotating | Minting::Provided => (NOBODY, 0),
     }
 }
 
-/// Provided credentials stand at the issuer from the beginning, one per wish.
-pub fn provided(print: u8) -> u8 {
-    u8::try_from(crate::world::FOREIGN).expect("few") + print
+/// What a person provides is not ours to end; each version of it has an id of its own all the same.
+fn provided(w: &mut World, v: V, print: u8) -> u8 {
+    let known = (0u8..)
+        .zip(&w.credentials)
+        .find(|(_, credential)| credential.foreign && credential.mark == v);
+    if let Some((index, _)) = known {
+        return index;
+    }
+    let born = Credential {
+        mark: v,
+        value: print,
+        live: true,
+        foreign: true,
+        ..Credential::default()
+    };
+    add_credential(w, born).unwrap_or(NOBODY)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -259,7 +278,11 @@ pub fn send(run: &Run, w: &mut World, index: usize, request: Request, fate: Fate
 fn hear_nothing(w: &mut World, index: usize, request: Request) {
     let o = &mut w.operators[index];
     match request.verb {
-        Verb::Mint => o.failed = Failed::Minting,
+        Verb::Mint => {
+            // The list may lack what has just been made, or not: it is of no use any more.
+            (o.failed, o.listed, o.listing) = (Failed::Minting, Told::Nothing, 0);
+            o.marks = Default::default();
+        }
         Verb::Revoke | Verb::Sweep => o.failed = Failed::Retiring,
         Verb::Record
         | Verb::Draft
@@ -296,6 +319,10 @@ fn absorb(w: &mut World, index: usize, request: Request, reply: Reply) -> bool {
         }
         Reply::Minted(credential, value) => {
             o.in_hand = (request.version, credential, value);
+            if o.listed == Told::Yes {
+                o.listing |= 1 << credential;
+                o.marks[usize::from(credential)] = request.version;
+            }
             return true;
         }
         Reply::Done => {}

@@ -211,11 +211,6 @@ fn buried(run: &Run, w: &World) -> bool {
 pub fn beginning(c: &crate::configurations::Configuration) -> World {
     let mut w = World::new(c.left);
     match c.issuer.minting {
-        Minting::Provided => {
-            for print in 1..=4 {
-                w.credentials[usize::from(operator::provided(print))].live = true;
-            }
-        }
         Minting::SelfRotating => {
             let first = crate::world::FOREIGN;
             w.credentials[first].live = true;
@@ -225,7 +220,7 @@ pub fn beginning(c: &crate::configurations::Configuration) -> World {
                 ..crate::world::Secret::default()
             };
         }
-        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce => {}
+        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => {}
     }
     debug_assert!(w.resource.status == NOBODY);
     debug_assert!(matches!(

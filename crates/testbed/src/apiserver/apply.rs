@@ -125,7 +125,7 @@ impl Core {
             store_claims(&mut config, vec![claim]);
             return Ok((self.create(kind, &key.namespace, config, options)?, true));
         };
-        let live = super::core::outgoing(kind, &live);
+        let live = super::form::outgoing(kind, &live);
         let mut claims = claims(&live);
         let mine = claims
             .iter()

@@ -17,6 +17,9 @@ pub(crate) fn shape(kind: &Kind, object: &mut Value) -> Result<(), Failure> {
     } else if kind.is_core("namespaces") {
         object["metadata"]["labels"]["kubernetes.io/metadata.name"] =
             object["metadata"]["name"].clone();
+        if !object["spec"].is_object() {
+            object["spec"] = json!({});
+        }
         if object["spec"]["finalizers"].is_null()
             && object["metadata"]["deletionTimestamp"].is_null()
         {
@@ -41,6 +44,11 @@ fn shape_secret(secret: &mut Value) -> Result<(), Failure> {
     let Some(fields) = secret.as_object_mut() else {
         return Ok(());
     };
+    for name in ["data", "stringData"] {
+        if fields.get(name).is_some_and(|map| !map.is_object()) {
+            return Err(unreadable_secret(&format!("{name} is not a map")));
+        }
+    }
     if let Some(plain) = fields.remove("stringData") {
         let data = fields
             .entry("data")

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use super::{
     builtin,
+    form::{incoming, refuse_unknown_fields},
+    identity::Identity,
     kinds::{Kind, Kinds},
     objects,
     status::{Cause, Failure},
@@ -18,56 +20,14 @@ use super::{
 /// Where the server takes the time from.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Uids and name suffixes, from a seed.
-#[derive(Debug, Clone)]
-pub(crate) struct Identity(u64);
-
-impl Identity {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// `SplitMix64`: enough to be unique, small enough to read.
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn uid(&mut self) -> String {
-        let (a, b) = (self.next(), self.next());
-        format!(
-            "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
-            a >> 32,
-            (a >> 16) & 0xffff,
-            a & 0xfff,
-            0x8000 | (b >> 48) & 0x3fff,
-            b & 0xffff_ffff_ffff
-        )
-    }
-
-    /// Five letters that cannot form words, as the real server appends them.
-    fn suffix(&mut self) -> String {
-        const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-        let mut bits = self.next();
-        (0..5)
-            .map(|_| {
-                let letter = LETTERS[usize::try_from(bits % 27).unwrap_or(0)];
-                bits /= 27;
-                char::from(letter)
-            })
-            .collect()
-    }
-}
-
 /// What a write request asks for beside its object.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     pub(crate) field_manager: String,
     pub(crate) force: bool,
+    /// Unknown fields are refused instead of dropped.
+    pub(crate) strict: bool,
 }
 
 /// How the object of an update came about.
@@ -104,7 +64,10 @@ impl Core {
         object: Value,
         options: &WriteOptions,
     ) -> Result<Arc<Value>, Failure> {
-        let mut object = Self::incoming(kind, namespace, object)?;
+        let mut object = incoming(kind, namespace, object)?;
+        if options.strict {
+            refuse_unknown_fields(kind, &object)?;
+        }
         self.name_newborn(&mut object);
         let name = objects::text(&object, "name").to_owned();
         self.check_namespace(kind, namespace, &name)?;
@@ -159,7 +122,10 @@ impl Core {
         options: &WriteOptions,
     ) -> Result<Arc<Value>, Failure> {
         let about = kind.about(&key.name);
-        let mut new = Self::incoming(kind, &key.namespace, object)?;
+        let mut new = incoming(kind, &key.namespace, object)?;
+        if options.strict {
+            refuse_unknown_fields(kind, &new)?;
+        }
         let named = objects::text(&new, "name");
         if named.is_empty() && origin == Origin::Put {
             return Err(Failure::bad_request("name must be provided"));
@@ -192,6 +158,15 @@ impl Core {
             return Err(Failure::modified(about));
         }
         let (uid, stored_uid) = (objects::text(&new, "uid"), objects::text(&old, "uid"));
+        if !uid.is_empty() && uid != stored_uid && origin != Origin::Put {
+            // A whole object from a client makes its uid a precondition; in a patch it is a change.
+            let cause = Cause::invalid(
+                "metadata.uid",
+                &json!(uid).to_string(),
+                "field is immutable",
+            );
+            return Err(Failure::invalid(&kind.kind, about, &[cause]));
+        }
         if !uid.is_empty() && uid != stored_uid {
             return Err(Failure::conflict(
                 about,
@@ -256,12 +231,23 @@ impl Core {
         if kind.is_crd() {
             self.serve_definition(&mut object)?;
         }
-        if !object["metadata"]["ownerReferences"].is_null() || objects::is_deleting(&object) {
+        if objects::is_deleting(&object) || self.lacks_an_owner(&object) {
             self.unsettled = true;
         }
         let stored = self.store.put(key, object);
         self.settle();
         Ok(stored)
+    }
+
+    /// Whether some owner of the object is gone or going: only then has the collector work with it.
+    fn lacks_an_owner(&self, object: &Value) -> bool {
+        let owners = object["metadata"]["ownerReferences"].as_array();
+        owners.into_iter().flatten().any(|owner| {
+            let uid = owner["uid"].as_str().unwrap_or_default();
+            self.store
+                .of_uid(uid)
+                .is_none_or(|found| objects::is_deleting(found))
+        })
     }
 
     pub(crate) fn remove(&mut self, kind: &Kind, key: &Key) -> Option<Arc<Value>> {
@@ -284,44 +270,6 @@ impl Core {
     fn withdraw_definition(&mut self, crd: &Value) {
         let (group, plural) = definition_names(crd);
         self.kinds.serve_custom(&group, &plural, Vec::new());
-    }
-
-    /// Checks the envelope of a body and brings it into stored form.
-    fn incoming(kind: &Kind, namespace: &str, mut object: Value) -> Result<Value, Failure> {
-        objects::tidy(&mut object)?;
-        for (field, expected) in [
-            ("kind", kind.kind.clone()),
-            ("apiVersion", kind.api_version()),
-        ] {
-            let given = object[field].as_str().unwrap_or_default();
-            if given.is_empty() && kind.custom.is_none() {
-                object[field] = json!(expected);
-            } else if given != expected && kind.custom.is_some() {
-                return Err(wrong_type(kind, field, given, &expected, &object));
-            } else if given != expected {
-                return Err(Failure::bad_request(format!(
-                    "the {field} in the data ({given}) does not match the expected {field} ({expected})"
-                )));
-            }
-        }
-        if kind.namespaced {
-            let given = objects::text(&object, "namespace");
-            if !given.is_empty() && given != namespace {
-                return Err(Failure::bad_request(
-                    "the namespace of the provided object does not match the namespace sent on the request",
-                ));
-            }
-            object["metadata"]["namespace"] = json!(namespace);
-        } else if let Some(metadata) = object["metadata"].as_object_mut() {
-            metadata.remove("namespace");
-        }
-        if kind.is_new_style_event() {
-            builtin::event_to_core(&mut object);
-        }
-        if kind.custom.is_none() {
-            objects::drop_nulls(&mut object);
-        }
-        Ok(object)
     }
 
     fn shape(kind: &Kind, object: &mut Value) -> Result<(), Failure> {
@@ -410,32 +358,6 @@ pub(crate) fn namespace_key(name: &str) -> Key {
         namespace: String::new(),
         name: name.to_owned(),
     }
-}
-
-/// The form in which a stored object leaves in the requested version.
-pub(crate) fn outgoing(kind: &Kind, object: &Arc<Value>) -> Arc<Value> {
-    if kind.is_new_style_event() {
-        let mut event = Value::clone(object);
-        builtin::event_from_core(&mut event);
-        return Arc::new(event);
-    }
-    let version = kind.api_version();
-    if object["apiVersion"] == version.as_str() {
-        return object.clone();
-    }
-    let mut converted = Value::clone(object);
-    converted["apiVersion"] = json!(version);
-    if let Some(custom) = &kind.custom {
-        custom.shape(&mut converted);
-    }
-    Arc::new(converted)
-}
-
-fn wrong_type(kind: &Kind, field: &str, given: &str, expected: &str, object: &Value) -> Failure {
-    let shown = json!(given).to_string();
-    let cause = Cause::invalid(field, &shown, &format!("must be {expected}"));
-    let subject = object["kind"].as_str().unwrap_or_default();
-    Failure::invalid(subject, kind.about(objects::text(object, "name")), &[cause])
 }
 
 /// Whether a deleted object can go now.

@@ -11,6 +11,7 @@ use super::{
     kinds::Kind,
     schema,
     status::{Cause, Failure},
+    validate,
 };
 
 /// What a definition says about one version of its kind.
@@ -30,7 +31,7 @@ impl CustomKind {
 
     /// Schema first; rules are only asked about objects of the right shape, as on the real server.
     pub(crate) fn problems(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let mut causes = schema::validate(&self.schema, object, old, "");
+        let mut causes = validate::validate(&self.schema, object, old, "");
         if !causes.iter().any(|c| makes_rules_meaningless(c.reason)) {
             causes.extend(cel::validate(&self.rules, object, old));
         } else if cel::has_rules(&self.rules) {
@@ -57,6 +58,9 @@ fn makes_rules_meaningless(reason: &str) -> bool {
 
 /// The defaults that the real server writes into a definition.
 pub(crate) fn fill_in(crd: &mut Value) {
+    if !crd["spec"]["names"].is_object() {
+        return;
+    }
     let names = &mut crd["spec"]["names"];
     let kind = names["kind"].as_str().unwrap_or_default().to_owned();
     if names["singular"].as_str().is_none_or(str::is_empty) {
@@ -131,6 +135,9 @@ pub(crate) fn establish(crd: &mut Value, now: Timestamp) {
         .map(|v| v["name"].clone())
         .collect();
     let names = crd["spec"]["names"].clone();
+    if !crd["status"].is_object() {
+        crd["status"] = json!({});
+    }
     let had = crd["status"]["conditions"]
         .as_array()
         .is_some_and(|c| !c.is_empty());

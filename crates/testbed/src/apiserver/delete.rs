@@ -112,7 +112,8 @@ impl Core {
             ));
         }
         if options.dry_run {
-            return Ok(Deleted::Gone(object));
+            let marked = self.mark(kind, &object, options.propagation.as_deref());
+            return Ok(marked.map_or(Deleted::Gone(object), |m| Deleted::Marked(Arc::new(m))));
         }
         let deleted = self.delete_now(kind, key, &object, options.propagation.as_deref());
         self.settle();
@@ -127,6 +128,19 @@ impl Core {
         object: &Arc<Value>,
         propagation: Option<&str>,
     ) -> Deleted {
+        let Some(marked) = self.mark(kind, object, propagation) else {
+            let last = self.remove(kind, key).unwrap_or_else(|| object.clone());
+            return Deleted::Gone(last);
+        };
+        self.unsettled = true;
+        if marked == **object {
+            return Deleted::Marked(object.clone());
+        }
+        Deleted::Marked(self.store.put(key, marked))
+    }
+
+    /// The object as a deletion marks it; `None` if nothing holds it.
+    fn mark(&self, kind: &Kind, object: &Value, propagation: Option<&str>) -> Option<Value> {
         let mut marked = Value::clone(object);
         let mut finalizers: Vec<String> = objects::finalizers(object)
             .iter()
@@ -146,8 +160,7 @@ impl Core {
         }
         objects::set_finalizers(&mut marked, &finalizers);
         if nothing_holds(kind, &marked) {
-            let last = self.remove(kind, key).unwrap_or_else(|| object.clone());
-            return Deleted::Gone(last);
+            return None;
         }
         if !objects::is_deleting(object) {
             marked["metadata"]["deletionTimestamp"] = json!(self.now());
@@ -162,10 +175,6 @@ impl Core {
                 marked["status"]["phase"] = json!("Terminating");
             }
         }
-        self.unsettled = true;
-        if marked == **object {
-            return Deleted::Marked(object.clone());
-        }
-        Deleted::Marked(self.store.put(key, marked))
+        Some(marked)
     }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{
-    core::{Core, Origin, WriteOptions, key_of, outgoing},
+    core::{Core, Origin, WriteOptions, key_of},
     delete::DeleteOptions,
+    form::outgoing,
     kinds::Kind,
     patch,
     reads::ListParams,
@@ -54,6 +55,7 @@ impl Call {
                 manager.to_owned()
             },
             force: self.query.flag("force"),
+            strict: self.query.text("fieldValidation") == "Strict",
         }
     }
 
@@ -76,9 +78,10 @@ impl Call {
         })
     }
 
-    fn list_params(&self) -> Result<ListParams, Failure> {
+    fn list_params(&self, kind: &Kind) -> Result<ListParams, Failure> {
         Ok(ListParams {
             selector: Selector::parse(
+                kind,
                 self.query.text("labelSelector"),
                 self.query.text("fieldSelector"),
             )?,
@@ -123,7 +126,7 @@ impl Core {
         match call.verb {
             Verb::Get => Ok((200, show(&self.get(&kind, &key, stale)?))),
             Verb::List => {
-                let page = self.list(&kind, &target.namespace, &call.list_params()?, stale)?;
+                let page = self.list(&kind, &target.namespace, &call.list_params(&kind)?, stale)?;
                 Ok((200, wire::list(&kind, &page, call.format, now)))
             }
             Verb::Watch => Err(Failure::method_not_allowed()),
@@ -160,7 +163,7 @@ impl Core {
             }
             Verb::DeleteCollection => {
                 let options = Self::delete_options(call)?;
-                let page = self.list(&kind, &target.namespace, &call.list_params()?, 0)?;
+                let page = self.list(&kind, &target.namespace, &call.list_params(&kind)?, 0)?;
                 for object in &page.items {
                     let metadata = &object["metadata"];
                     let text = |field: &str| metadata[field].as_str().unwrap_or_default();
@@ -223,6 +226,9 @@ impl Core {
 /// The answer to "may I?": the rules that would be asked anyway.
 pub(crate) fn access_review(call: &Call, allowed: impl Fn(Verb, &Target) -> bool) -> Answer {
     let mut review = call.json_body()?;
+    if !review.is_object() {
+        return Err(Failure::bad_request("a review is an object"));
+    }
     let asked = review["spec"]["resourceAttributes"].clone();
     let text = |field: &str| asked[field].as_str().unwrap_or_default().to_owned();
     let target = Target {

@@ -85,6 +85,7 @@ pub struct Faults {
 #[derive(Default)]
 struct Inner {
     plan: Option<Plan>,
+    watch_plan: Option<Plan>,
     crash_hook: Option<CrashHook>,
     log: Vec<Logged>,
     numbered: u64,
@@ -102,7 +103,7 @@ impl Faults {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides every request from now on. Watches are never asked about.
+    /// Decides every request from now on, but for watches.
     pub fn plan(&self, plan: impl Fn(&RequestLine) -> Fault + Send + Sync + 'static) {
         self.lock().plan = Some(Arc::new(plan));
     }
@@ -126,8 +127,16 @@ impl Faults {
         });
     }
 
+    /// Decides watches, which [`Faults::plan`] is not asked about: `Error` refuses, the crashes and time-outs
+    /// hold the request, everything else lets the watch open.
+    pub fn plan_watches(&self, plan: impl Fn(&RequestLine) -> Fault + Send + Sync + 'static) {
+        self.lock().watch_plan = Some(Arc::new(plan));
+    }
+
     pub fn clear(&self) {
-        self.lock().plan = None;
+        let mut inner = self.lock();
+        inner.plan = None;
+        inner.watch_plan = None;
     }
 
     /// Called for `CrashBefore` and `CrashAfter`; a test aborts the program under test here.
@@ -203,7 +212,11 @@ impl Faults {
             user_agent: user_agent.to_owned(),
             dry_run,
         };
-        let plan = inner.plan.clone().filter(|_| verb != Verb::Watch);
+        let plan = if verb == Verb::Watch {
+            inner.watch_plan.clone()
+        } else {
+            inner.plan.clone()
+        };
         inner.log.push(Logged {
             line: line.clone(),
             fault: Fault::Pass,

@@ -7,13 +7,11 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
-use futures::stream;
 use http::{HeaderMap, Request, Response, header};
-use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody};
-use hyper::body::{Body, Bytes, Frame};
+use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
+use hyper::body::{Body, Bytes};
 use serde_json::Value;
 
 use super::{
@@ -24,14 +22,11 @@ use super::{
     faults::{Fault, Faults},
     request::{Query, Target, Verb},
     status::Failure,
-    watch::{Next, Watch},
+    stream::watch,
     wire::Format,
 };
 
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
-const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
-/// The real server ends watches after a random time between this and twice this.
-const WATCH_LIMIT: Duration = Duration::from_mins(30);
 
 pub(crate) type ReplyBody = UnsyncBoxBody<Bytes, io::Error>;
 
@@ -181,7 +176,20 @@ where
         return Ok(refuse(&failure));
     }
     if verb == Verb::Watch {
-        return Ok(watch(&shared, &call, place));
+        return match fault {
+            Fault::Pass | Fault::Conflict | Fault::StaleRead(_) | Fault::DeliveredTwice => {
+                Ok(watch(&shared, &call, place))
+            }
+            Fault::Error(code) => {
+                shared.faults.ended(place, code);
+                Ok(refuse(&Failure::injected(code)))
+            }
+            Fault::CrashBefore | Fault::CrashAfter => {
+                shared.faults.crash(&line);
+                std::future::pending().await
+            }
+            Fault::TimeoutNotApplied | Fault::TimeoutApplied => std::future::pending().await,
+        };
     }
     let act = |stale| {
         let answer = decide(&shared, &call, stale);
@@ -278,7 +286,7 @@ fn about_itself(shared: &Shared, path: &str) -> Response<ReplyBody> {
     }
 }
 
-fn refuse(failure: &Failure) -> Response<ReplyBody> {
+pub(crate) fn refuse(failure: &Failure) -> Response<ReplyBody> {
     reply(failure.code, &failure.to_json())
 }
 
@@ -293,7 +301,11 @@ fn whole(code: u16, content_type: &'static str, body: Bytes) -> Response<ReplyBo
     with_head(code, content_type, body)
 }
 
-fn with_head(code: u16, content_type: &'static str, body: ReplyBody) -> Response<ReplyBody> {
+pub(crate) fn with_head(
+    code: u16,
+    content_type: &'static str,
+    body: ReplyBody,
+) -> Response<ReplyBody> {
     let mut response = Response::new(body);
     *response.status_mut() =
         http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
@@ -302,107 +314,4 @@ fn with_head(code: u16, content_type: &'static str, body: ReplyBody) -> Response
         header::HeaderValue::from_static(content_type),
     );
     response
-}
-
-/// State of one open watch.
-struct Stream {
-    shared: Arc<Shared>,
-    watch: Watch,
-    changed: tokio::sync::watch::Receiver<u64>,
-    deadline: tokio::time::Instant,
-    next_bookmark: tokio::time::Instant,
-    ended: bool,
-}
-
-fn watch(shared: &Arc<Shared>, call: &Call, place: usize) -> Response<ReplyBody> {
-    // Subscribed before the first look, so that no change falls between the two.
-    let changed = shared.changed.subscribe();
-    let opened = {
-        let core = shared.core();
-        core.kind_of(&call.target).and_then(|kind| {
-            let target = &call.target;
-            Watch::open(
-                &core,
-                kind,
-                &target.namespace,
-                &target.name,
-                &call.query,
-                call.format,
-            )
-        })
-    };
-    let watch = match opened {
-        Ok(watch) => watch,
-        Err(failure) => {
-            shared.faults.ended(place, failure.code);
-            return refuse(&failure);
-        }
-    };
-    shared.faults.ended(place, 200);
-    let now = tokio::time::Instant::now();
-    let limit = call
-        .query
-        .number("timeoutSeconds")
-        .filter(|s| *s > 0)
-        .map_or(WATCH_LIMIT, Duration::from_secs);
-    let stream = Stream {
-        shared: shared.clone(),
-        watch,
-        changed,
-        deadline: now + limit,
-        next_bookmark: now + BOOKMARK_EVERY,
-        ended: false,
-    };
-    let frames = stream::unfold(stream, Stream::next);
-    with_head(
-        200,
-        "application/json",
-        StreamBody::new(frames).boxed_unsync(),
-    )
-}
-
-impl Stream {
-    async fn next(mut self) -> Option<(Result<Frame<Bytes>, io::Error>, Self)> {
-        loop {
-            if self.ended {
-                return None;
-            }
-            if !self.shared.is_running() {
-                self.ended = true;
-                return Some((Err(io::ErrorKind::ConnectionReset.into()), self));
-            }
-            self.changed.mark_unchanged();
-            let next = self.watch.next(&self.shared.core());
-            match next {
-                Next::Events(events) => return Some((Ok(lines(&events)), self)),
-                Next::Last(events) => {
-                    self.ended = true;
-                    return Some((Ok(lines(&events)), self));
-                }
-                Next::Nothing => {}
-            }
-            tokio::select! {
-                _ = self.changed.changed() => {}
-                () = tokio::time::sleep_until(self.deadline) => {
-                    self.ended = true;
-                    if self.watch.wants_bookmarks {
-                        return Some((Ok(lines(&[self.watch.bookmark()])), self));
-                    }
-                }
-                () = tokio::time::sleep_until(self.next_bookmark), if self.watch.wants_bookmarks => {
-                    self.next_bookmark += BOOKMARK_EVERY;
-                    return Some((Ok(lines(&[self.watch.bookmark()])), self));
-                }
-            }
-        }
-    }
-}
-
-fn lines(events: &[Value]) -> Frame<Bytes> {
-    let mut text = String::new();
-    for event in events {
-        text.push_str(&event.to_string());
-        text.push('\n');
-    }
-    Frame::data(Bytes::from(text))
 }

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! What a request passes through, one file each: `http` (wire, faults), `dispatch` (verbs), `core` (create
-//! and update), `delete`, `apply`, `patch`, `reads`, `watch`; beneath them `objects` (metadata), `schema` and
-//! `cel` (custom kinds), `builtin` (single kinds), `gc` (what follows a deletion) and `store`.
+//! and update), `delete`, `apply`, `patch`, `reads`, `watch`; beneath them `objects` (metadata), `schema`,
+//! `validate` and `cel` (custom kinds), `builtin` (single kinds), `gc` (what follows a deletion) and `store`.
 //!
 //! `testbed::contract` holds its behaviour against the real server's.
 
@@ -27,8 +27,10 @@ mod discovery;
 mod dispatch;
 mod faults;
 mod fields;
+mod form;
 mod gc;
 mod http;
+mod identity;
 mod jsonpath;
 mod kinds;
 mod objects;
@@ -41,8 +43,10 @@ mod selectors;
 mod server;
 mod status;
 mod store;
+mod stream;
 mod table;
 mod tls;
+mod validate;
 mod watch;
 mod wire;
 

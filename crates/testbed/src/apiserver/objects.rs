@@ -101,10 +101,16 @@ pub(crate) fn tidy(object: &mut Value) -> Result<(), Failure> {
             }
         }
     }
-    for list in ["finalizers", "ownerReferences"] {
-        if metadata.get(list).is_some_and(|v| !v.is_array()) {
-            return Err(undecodable(list));
-        }
+    let is_list_of = |list: &str, fits: fn(&Value) -> bool| {
+        metadata
+            .get(list)
+            .is_none_or(|v| v.as_array().is_some_and(|items| items.iter().all(fits)))
+    };
+    if !is_list_of("finalizers", Value::is_string) {
+        return Err(undecodable("finalizers"));
+    }
+    if !is_list_of("ownerReferences", Value::is_object) {
+        return Err(undecodable("ownerReferences"));
     }
     Ok(())
 }

@@ -168,7 +168,7 @@ fn value(wire: &Wire<'_>, shape: &Shape) -> Option<Value> {
             while !entry.is_empty() {
                 let (number, wire) = next(&mut entry)?;
                 if number == 1 {
-                    key = value(&wire, &Shape::Text)?.as_str()?.to_owned();
+                    value(&wire, &Shape::Text)?.as_str()?.clone_into(&mut key);
                 } else {
                     found = value(&wire, of)?;
                 }

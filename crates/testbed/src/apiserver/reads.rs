@@ -6,11 +6,7 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::{
-    core::{Core, outgoing},
-    kinds::Kind,
-    selectors::Selector,
-    status::Failure,
-    store::Key,
+    core::Core, form::outgoing, kinds::Kind, selectors::Selector, status::Failure, store::Key,
 };
 
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::status::Failure;
+use super::{kinds::Kind, status::Failure};
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selector {
@@ -19,7 +19,21 @@ enum Requirement {
 }
 
 impl Selector {
-    pub(crate) fn parse(labels: &str, fields: &str) -> Result<Self, Failure> {
+    pub(crate) fn parse(kind: &Kind, labels: &str, fields: &str) -> Result<Self, Failure> {
+        let selector = Self::read(labels, fields)?;
+        for (path, _, _) in &selector.fields {
+            if !selects_by(kind, path) {
+                return Err(Failure::bad_request(format!(
+                    "Unable to find \"{}, Resource={}\" that match label selector \"{labels}\", field selector \"{fields}\": field label not supported: {path}",
+                    kind.api_version(),
+                    kind.plural,
+                )));
+            }
+        }
+        Ok(selector)
+    }
+
+    fn read(labels: &str, fields: &str) -> Result<Self, Failure> {
         Ok(Self {
             labels: split_outside_parentheses(labels)
                 .iter()
@@ -58,6 +72,29 @@ impl Selector {
             .iter()
             .all(|(path, equal, want)| (field(object, path) == *want) == *equal)
     }
+}
+
+/// Fields are only selectable where the server says so; on other kinds a selector is a mistake.
+fn selects_by(kind: &Kind, path: &str) -> bool {
+    if matches!(path, "metadata.name" | "metadata.namespace") {
+        return true;
+    }
+    let further: &[&str] = match (kind.group.as_str(), kind.plural.as_str()) {
+        ("", "secrets") => &["type"],
+        ("", "pods") => &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "status.phase",
+            "status.podIP",
+        ],
+        ("", "namespaces") => &["status.phase"],
+        ("", "nodes") => &["spec.unschedulable"],
+        ("" | "events.k8s.io", "events") => return true,
+        _ => &[],
+    };
+    further.contains(&path)
 }
 
 /// The value at a dotted path as a selector compares it: a missing field is the empty string.
@@ -165,16 +202,16 @@ mod tests {
             ("missing!=x", true),
             ("missing", false),
         ] {
-            let selector = Selector::parse(text, "").unwrap();
+            let selector = Selector::read(text, "").unwrap();
             assert_eq!(selector.matches(&object), expected, "{text}");
         }
         assert!(
-            Selector::parse("", "metadata.name=a")
+            Selector::read("", "metadata.name=a")
                 .unwrap()
                 .matches(&object)
         );
         assert!(
-            !Selector::parse("", "metadata.name!=a")
+            !Selector::read("", "metadata.name!=a")
                 .unwrap()
                 .matches(&object)
         );

@@ -18,9 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     access::Deny,
-    core::{Clock, Core, Identity, WriteOptions, namespace_key},
+    core::{Clock, Core, WriteOptions, namespace_key},
     faults::Faults,
     http::{self, Shared},
+    identity::Identity,
     kinds::Kinds,
     store::{Key, Store},
     tls::Certificate,
@@ -248,6 +249,14 @@ impl Server {
             config.root_cert = Some(vec![certificate.der()]);
         }
         config.auth_info.token = self.running.token.clone().map(Into::into);
+        Ok(config)
+    }
+
+    /// As [`Server::kube_config`], under a name of its own in the request log and in fault plans.
+    pub fn kube_config_named(&self, name: &str) -> anyhow::Result<kube::Config> {
+        let mut config = self.kube_config()?;
+        let name = ::http::HeaderValue::from_str(name)?;
+        config.headers.push((::http::header::USER_AGENT, name));
         Ok(config)
     }
 

@@ -3,7 +3,7 @@
 //! Synchronous and deterministic; it knows nothing of HTTP, kinds or validation.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -51,6 +51,7 @@ struct Record {
 pub(crate) struct Store {
     version: u64,
     records: BTreeMap<Key, Record>,
+    by_uid: HashMap<String, Key>,
     log: VecDeque<Change>,
     log_length: usize,
     /// Watches and pages from before this version are told 410 Gone.
@@ -64,6 +65,7 @@ impl Store {
         Self {
             version: 1,
             records: BTreeMap::new(),
+            by_uid: HashMap::new(),
             log: VecDeque::new(),
             log_length,
             compacted: 0,
@@ -85,6 +87,10 @@ impl Store {
 
     pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Value>> {
         self.records.get(key)?.current.as_ref()
+    }
+
+    pub(crate) fn of_uid(&self, uid: &str) -> Option<&Arc<Value>> {
+        self.get(self.by_uid.get(uid)?)
     }
 
     /// Objects of a resource in key order; an empty namespace means all of them.
@@ -152,6 +158,9 @@ impl Store {
     pub(crate) fn put(&mut self, key: &Key, mut object: Value) -> Arc<Value> {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        if let Some(uid) = object["metadata"]["uid"].as_str() {
+            self.by_uid.insert(uid.to_owned(), key.clone());
+        }
         let object = Arc::new(object);
         let record = self.records.entry(key.clone()).or_default();
         let before = record.current.replace(object.clone());
@@ -176,6 +185,9 @@ impl Store {
         let before = record.current.take()?;
         self.version += 1;
         record.remember(self.version, None);
+        if let Some(uid) = before["metadata"]["uid"].as_str() {
+            self.by_uid.remove(uid);
+        }
         let mut last = Value::clone(&before);
         last["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let last = Arc::new(last);

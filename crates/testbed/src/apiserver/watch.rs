@@ -5,7 +5,8 @@ use std::{collections::VecDeque, sync::Arc};
 use serde_json::{Value, json};
 
 use super::{
-    core::{Core, outgoing},
+    core::Core,
+    form::outgoing,
     kinds::Kind,
     request::Query,
     selectors::Selector,
@@ -53,11 +54,12 @@ impl Watch {
             let separator = if fields.is_empty() { "" } else { "," };
             fields = format!("{fields}{separator}metadata.name={name}");
         }
+        let selector = Selector::parse(&kind, query.text("labelSelector"), &fields)?;
         let current = core.store.version();
         let mut watch = Self {
             kind,
             namespace: namespace.to_owned(),
-            selector: Selector::parse(query.text("labelSelector"), &fields)?,
+            selector,
             format,
             wants_bookmarks: query.flag("allowWatchBookmarks"),
             position: current,

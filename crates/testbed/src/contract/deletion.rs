@@ -14,6 +14,7 @@ super::case_list![
     the_last_finalizer_to_go_takes_the_object_along,
     a_deleting_object_takes_no_new_finalizer,
     a_deleting_object_can_still_be_written,
+    a_dry_run_delete_only_tells,
     a_delete_with_another_uid_conflicts,
     a_delete_with_a_stale_version_conflicts,
     a_name_can_be_used_again_with_a_new_uid,
@@ -137,6 +138,33 @@ async fn a_deleting_object_can_still_be_written(w: World) -> anyhow::Result<()> 
     w.merge("secrets/a", &undo).await?;
     let now = w.get("secrets/a").await?.ok()?;
     ensure!(now["metadata"]["deletionTimestamp"].is_string());
+    Ok(())
+}
+
+async fn a_dry_run_delete_only_tells(w: World) -> anyhow::Result<()> {
+    w.secret("a").await?;
+    let told = w
+        .delete_with("secrets/a", &json!({"dryRun": ["All"]}))
+        .await?
+        .ok()?;
+    ensure!(
+        told["kind"] == "Status" && told["status"] == "Success",
+        "{told}"
+    );
+    let body = json!({"metadata": {"name": "b", "finalizers": ["example.dev/one"]}});
+    w.post("secrets", &body).await?.created()?;
+    let told = w.delete("secrets/b?dryRun=All").await?.ok()?;
+    ensure!(
+        told["kind"] == "Secret" && told["metadata"]["deletionTimestamp"].is_string(),
+        "{told}"
+    );
+    for name in ["a", "b"] {
+        let now = w.get(&format!("secrets/{name}")).await?.ok()?;
+        ensure!(now["metadata"]["deletionTimestamp"].is_null(), "{now}");
+    }
+    w.merge("secrets/b", &json!({"metadata": {"finalizers": null}}))
+        .await?
+        .ok()?;
     Ok(())
 }
 

@@ -3,11 +3,14 @@
 //! One suite for two servers: the in-process one and the real kube-apiserver must both pass, so that what is
 //! tested over the first holds on the second.
 
+mod applies;
 mod collection;
 mod custom;
+mod definitions;
 mod deletion;
 mod patches;
 mod reads;
+mod status;
 mod watches;
 mod world;
 mod writes;
@@ -84,9 +87,12 @@ pub fn cases() -> Vec<Case> {
         deletion::CASES,
         collection::CASES,
         patches::CASES,
+        applies::CASES,
         reads::CASES,
         watches::CASES,
+        definitions::CASES,
         custom::CASES,
+        status::CASES,
     ]
     .concat()
 }
@@ -96,7 +102,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 
 /// Runs every case whose name contains `filter`, each in a namespace of its own, some at once.
 pub async fn run(client: kube::Client, filter: &str) -> anyhow::Result<Report> {
-    custom::install(&World::new(client.clone(), "default"))
+    definitions::install(&World::new(client.clone(), "default"))
         .await
         .context("installing the custom kinds of the suite")?;
     let chosen: Vec<Case> = cases()

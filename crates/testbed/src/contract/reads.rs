@@ -17,6 +17,7 @@ super::case_list![
     a_list_carries_the_version_of_the_store,
     labels_select,
     names_select,
+    other_fields_of_a_custom_kind_do_not_select,
     metadata_alone_can_be_read,
     metadata_alone_can_be_patched,
     a_secret_table_has_type_and_data,
@@ -143,6 +144,13 @@ async fn names_select(w: World) -> anyhow::Result<()> {
         .await?
         .ok()?;
     ensure!(names(&list) == ["b"], "{list}");
+    Ok(())
+}
+
+async fn other_fields_of_a_custom_kind_do_not_select(w: World) -> anyhow::Result<()> {
+    w.get("widgets?fieldSelector=spec.size%3D3")
+        .await?
+        .refused(400, "BadRequest", "field label not supported: spec.size")?;
     Ok(())
 }
 

@@ -24,6 +24,7 @@ super::case_list![
     the_type_of_a_secret_never_changes,
     an_immutable_secret_keeps_its_data_but_not_its_labels,
     bad_base64_in_a_secret_is_a_bad_request,
+    metadata_of_the_wrong_type_is_a_bad_request,
     annotations_over_256_kib_are_invalid,
     a_body_over_the_limit_is_too_large,
     an_immutable_config_map_keeps_its_data,
@@ -280,6 +281,31 @@ async fn bad_base64_in_a_secret_is_a_bad_request(w: World) -> anyhow::Result<()>
     )
     .await?
     .refused(400, "BadRequest", "illegal base64 data")?;
+    Ok(())
+}
+
+async fn metadata_of_the_wrong_type_is_a_bad_request(w: World) -> anyhow::Result<()> {
+    for metadata in [
+        json!({"name": "a", "labels": {"x": 1}}),
+        json!({"name": "a", "annotations": ["x"]}),
+        json!({"name": "a", "finalizers": "example.dev/x"}),
+        json!({"name": "a", "finalizers": [{}]}),
+        json!({"name": "a", "ownerReferences": ["x"]}),
+    ] {
+        for resource in ["secrets", "widgets"] {
+            let reply = w.post(resource, &json!({"metadata": metadata})).await?;
+            ensure!(
+                reply.code == 400,
+                "{resource} {metadata}: {} {}",
+                reply.code,
+                reply.body
+            );
+        }
+    }
+    let reply = w
+        .post("secrets", &json!({"metadata": {"name": "a"}, "data": "x"}))
+        .await?;
+    ensure!(reply.code == 400, "{}", reply.body);
     Ok(())
 }
 

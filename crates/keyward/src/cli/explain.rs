@@ -1,0 +1,321 @@
+//! `keyward explain`: what the operator sees in one resource, what it would do next, and why.
+//!
+//! The same facts and the same `decide` as in the operator, so that they cannot disagree. Nothing is changed.
+
+use std::fmt::Write;
+
+use clap::Args;
+use jiff::Timestamp;
+use lifecycle::{Decision, Facts, LedgerState, Next, Role, View, decide};
+use serde::Serialize;
+
+use super::exit::Failure;
+use super::output::OutputArgs;
+use super::target::{Target, TargetArgs};
+use super::words::{self, ago, until};
+use crate::engine::ask::ask;
+use crate::engine::facts::facts;
+use crate::engine::observe::{Memory, observe};
+use crate::engine::work::Clock;
+use crate::engine::{Engine, Key, Options};
+
+/// More questions than any decision needs.
+const MOST_QUESTIONS: usize = 16;
+
+/// Explain one credential: what is so, what happens next and why, and who must act
+///
+/// Looks at the resource and its Secrets as the operator would, calls the same rules, and does nothing.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  keyward explain democredential/db\n  keyward explain democred/db -n team-a --ask-issuer\n  keyward explain democred/db -o json"
+)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Put the questions that come up to the issuer, with the login of the resource
+    #[arg(long)]
+    ask_issuer: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Explanation {
+    kind: String,
+    namespace: String,
+    name: String,
+    asked_issuer: bool,
+    view: View,
+    decision: Decision,
+    facts: Facts,
+}
+
+pub(crate) async fn run(args: ExplainArgs) -> Result<(), Failure> {
+    let target = args.target.find().await?;
+    let explanation = explain(&target, args.ask_issuer).await?;
+    args.output.print(&explanation, text)
+}
+
+async fn explain(target: &Target, ask_issuer: bool) -> Result<Explanation, Failure> {
+    let engine = Engine::new(
+        target.client.clone(),
+        vec![target.kind.clone()],
+        Options::default(),
+        Clock::default(),
+    )
+    .await
+    .map_err(|fault| Failure::of_fault(&fault))?;
+    let world = engine.world();
+    let key = Key {
+        kind: 0,
+        namespace: target.namespace.clone(),
+        name: target.name.clone(),
+        departed: None,
+    };
+    // When the operator last compared the issuer with the ledger only it knows: the timed check is left out here.
+    let mut memory = Memory {
+        checked: Some(world.now()),
+        ..Memory::default()
+    };
+    let mut sight = observe(world, &key, &mut memory)
+        .await
+        .map_err(|fault| Failure::of_fault(&fault))?
+        .ok_or_else(|| target.missing())?;
+    let mut asked_issuer = false;
+    for _ in 0..MOST_QUESTIONS {
+        let decision = decide(&facts(&sight, world.now(), world.started()));
+        let Next::Ask(question) = decision.next else {
+            break;
+        };
+        let for_issuer = words::is_for_the_issuer(question);
+        if for_issuer && !ask_issuer {
+            break;
+        }
+        asked_issuer |= for_issuer;
+        ask(world, &key, &mut sight, question)
+            .await
+            .map_err(|fault| Failure::of_fault(&fault))?;
+    }
+    let facts = facts(&sight, world.now(), world.started());
+    let decision = decide(&facts);
+    Ok(Explanation {
+        kind: target.kind.resource().kind.clone(),
+        namespace: target.namespace.clone(),
+        name: target.name.clone(),
+        asked_issuer,
+        view: View::of(&facts, &decision),
+        decision,
+        facts,
+    })
+}
+
+fn text(explanation: &Explanation) -> String {
+    let Explanation {
+        facts,
+        decision,
+        view,
+        ..
+    } = explanation;
+    let now = facts.now;
+    let mut text = format!(
+        "{} {}/{}\n\nWhat is so\n",
+        explanation.kind, explanation.namespace, explanation.name
+    );
+    let mut bullet = |line: String| {
+        let _ = writeln!(text, "  - {line}");
+    };
+    for line in what_is_so(facts, view) {
+        bullet(line);
+    }
+    let _ = write!(text, "\nWhat happens next\n");
+    let _ = writeln!(text, "  {}", next(decision, explanation.asked_issuer, now));
+    let _ = writeln!(
+        text,
+        "  Why: {} ({})",
+        decision.because,
+        decision.because.code()
+    );
+    if !decision.waits.is_empty() {
+        let _ = write!(text, "\nWhat is waited for\n");
+    }
+    for wait in &decision.waits {
+        let version = wait
+            .version
+            .map(|version| format!(" (version {version})"))
+            .unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "  - {}{version} [{}]",
+            wait.because,
+            wait.because.code()
+        );
+        let _ = writeln!(text, "    Who must act: {}", words::who_must_act(wait));
+        if let Some(at) = wait.until {
+            let _ = writeln!(text, "    Until: {} ({})", stamp(at), until(at, now));
+        }
+    }
+    text
+}
+
+fn next(decision: &Decision, asked_issuer: bool, now: Timestamp) -> String {
+    match &decision.next {
+        Next::Ask(question) if words::is_for_the_issuer(*question) && !asked_issuer => format!(
+            "The operator will {}. Run again with --ask-issuer to see what follows.",
+            words::question(*question)
+        ),
+        Next::Ask(question) => format!("The operator will {}.", words::question(*question)),
+        Next::Do(step) => format!("The operator will {}.", words::step(step)),
+        Next::Rest { wake: Some(wake) } => format!(
+            "Nothing, until something changes or {} ({}).",
+            stamp(*wake),
+            until(*wake, now)
+        ),
+        Next::Rest { wake: None } => "Nothing, until something changes.".into(),
+    }
+}
+
+fn what_is_so(facts: &Facts, view: &View) -> Vec<String> {
+    let mut lines = Vec::new();
+    let now = facts.now;
+    let Some(resource) = &facts.resource else {
+        return vec!["The resource is gone.".into()];
+    };
+    if resource.deleting {
+        lines.push("The resource is being deleted.".into());
+    }
+    if resource.suspended {
+        lines.push("It is suspended: nothing is done for it.".into());
+    }
+    if let Err(refusal) = &facts.wanted {
+        lines.push(format!("{}: {}.", refusal.because, refusal.detail));
+    }
+    lines.push(
+        if view.ready {
+            "It is ready."
+        } else {
+            "It is not ready."
+        }
+        .into(),
+    );
+    let ledger = match &resource.ledger {
+        LedgerState::Is(ledger) => ledger,
+        LedgerState::Absent => {
+            lines.push("No operator has taken it up yet: there is no ledger.".into());
+            return lines;
+        }
+        LedgerState::Unreadable => {
+            lines.push("Its ledger cannot be read.".into());
+            return lines;
+        }
+        LedgerState::Newer => {
+            lines.push("Its ledger was written by a newer Keyward.".into());
+            return lines;
+        }
+    };
+    match &ledger.current {
+        Some(current) => {
+            let mirrored = if resource.mirrored {
+                ""
+            } else {
+                "; status does not name it yet"
+            };
+            lines.push(format!(
+                "Version {} is current, in Secret {}, minted {}{mirrored}.",
+                current.version,
+                current.secret,
+                ago(current.minted, now)
+            ));
+            if let Some(expires) = current.expires {
+                lines.push(format!(
+                    "It expires {} ({}).",
+                    stamp(expires),
+                    until(expires, now)
+                ));
+            }
+        }
+        None => lines.push("There is no current version.".into()),
+    }
+    if let Some(due) = view.next_rotation {
+        lines.push(format!(
+            "The next rotation is {} ({}).",
+            stamp(due),
+            until(due, now)
+        ));
+    }
+    if let Some(intent) = &ledger.intent {
+        lines.push(format!(
+            "Version {} is being made since {}: {}.",
+            intent.version,
+            ago(intent.since, now),
+            intent.cause
+        ));
+    }
+    for entry in &ledger.retiring {
+        lines.push(retiring(facts, entry));
+    }
+    let setbacks = [
+        ("Minting", &ledger.setbacks.mint),
+        ("Retiring", &ledger.setbacks.retire),
+        ("Checking", &ledger.setbacks.check),
+    ];
+    for (what, setback) in setbacks {
+        if let Some(setback) = setback {
+            lines.push(format!(
+                "{what} failed {} times in a row, last {}: {}.",
+                setback.count,
+                ago(setback.at, now),
+                setback.because
+            ));
+        }
+    }
+    if let Some(listing) = facts.issued.is() {
+        lines.push(format!(
+            "The issuer knows {} credentials of this resource.",
+            listing.len()
+        ));
+    }
+    let drafts = facts
+        .secrets
+        .iter()
+        .filter(|stored| stored.role == Role::Draft);
+    if drafts.count() > 0 {
+        lines.push("A draft of a chosen value is stored.".into());
+    }
+    lines
+}
+
+fn retiring(facts: &Facts, entry: &lifecycle::Entry) -> String {
+    let stored = facts
+        .secrets
+        .iter()
+        .find(|stored| stored.version == entry.version && stored.name == entry.secret);
+    let state = match stored {
+        None => "its Secret is gone".to_owned(),
+        Some(stored) => {
+            let fence = if stored.leaving {
+                "nobody new can hold it"
+            } else {
+                "not fenced yet"
+            };
+            let holders: Vec<&str> = stored
+                .holders
+                .iter()
+                .map(lifecycle::Holder::as_str)
+                .collect();
+            if holders.is_empty() {
+                format!("{fence}, held by nobody")
+            } else {
+                format!("{fence}, held by {}", holders.join(", "))
+            }
+        }
+    };
+    format!(
+        "Version {} is on its way out (Secret {}): {state}.",
+        entry.version, entry.secret
+    )
+}
+
+fn stamp(at: Timestamp) -> String {
+    crate::engine::conditions::whole_second(at)
+}

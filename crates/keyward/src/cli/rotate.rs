@@ -1,0 +1,275 @@
+//! `keyward rotate`: asks for a rotation, and on request waits for it.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use lifecycle::{Ledger, Version};
+use serde::Serialize;
+use serde_json::json;
+
+use super::exit::{Exit, Failure};
+use super::holders;
+use super::output::{OutputArgs, say};
+use super::target::{Target, TargetArgs, ledger_of};
+use crate::engine::conditions;
+use crate::engine::names;
+use crate::engine::work::Clock;
+
+/// How often the resource is looked at while waiting.
+const EVERY: Duration = Duration::from_millis(200);
+
+/// Replace a credential by a new one now
+///
+/// Consumers are handed the new version; the old one is revoked when nobody holds it any more.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  keyward rotate democredential/db\n  keyward rotate democred/db -n team-a --wait --timeout 5m"
+)]
+pub(crate) struct RotateArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Wait until the new version is published, and show how it gets there
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = super::duration, requires = "wait")]
+    timeout: Duration,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Rotation {
+    kind: String,
+    namespace: String,
+    name: String,
+    /// What the rotate annotation was set to.
+    token: String,
+    before: Option<Version>,
+    /// The new version; only with --wait.
+    after: Option<Version>,
+    secret: Option<String>,
+    retiring: Vec<Retiring>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Retiring {
+    version: Version,
+    held_by: Vec<String>,
+}
+
+pub(crate) async fn run(args: RotateArgs) -> Result<(), Failure> {
+    let target = args.target.find().await?;
+    let object = target.read().await?;
+    refuse_if_idle(&target, &object)?;
+    let before = ledger_of(&object).current.map(|current| current.version);
+    let token = fresh_token();
+    annotate(&target, names::ROTATE, Some(&token)).await?;
+    let progress = Progress {
+        shown: args.output.is_text(),
+    };
+    let now = before.map_or_else(String::new, |version| {
+        format!(" (version {version} is current)")
+    });
+    progress.line(&format!("asked for a rotation of {target}{now}"))?;
+    let mut rotation = Rotation {
+        kind: target.kind.resource().kind.clone(),
+        namespace: target.namespace.clone(),
+        name: target.name.clone(),
+        token,
+        before,
+        after: None,
+        secret: None,
+        retiring: Vec::new(),
+    };
+    if args.wait {
+        let ledger = published(&target, &rotation.token, args.timeout, &progress).await?;
+        rotation.after = ledger.current.as_ref().map(|current| current.version);
+        rotation.secret = ledger
+            .current
+            .as_ref()
+            .map(|current| current.secret.to_string());
+        rotation.retiring = retiring(&target, &object, &ledger).await;
+        for old in &rotation.retiring {
+            progress.line(&old.sentence())?;
+        }
+        let gone = rotation.retiring.is_empty();
+        if let Some(before) = before.filter(|_| gone) {
+            progress.line(&format!("version {before} is revoked"))?;
+        }
+    }
+    if args.output.is_text() {
+        return Ok(());
+    }
+    args.output.print(&rotation, |_| String::new())
+}
+
+/// Asking for what nobody will do helps nobody.
+fn refuse_if_idle(target: &Target, object: &DynamicObject) -> Result<(), Failure> {
+    if object
+        .annotations()
+        .get(names::SUSPEND)
+        .is_some_and(|value| value == "true")
+    {
+        let resume = format!(
+            "`keyward resume {}/{} -n {}` takes it up again",
+            target.kind.resource().plural,
+            target.name,
+            target.namespace
+        );
+        return Err(Failure::new(Exit::Failed, format!("{target} is suspended")).hint(resume));
+    }
+    if object.metadata.deletion_timestamp.is_some() {
+        return Err(Failure::new(
+            Exit::Failed,
+            format!("{target} is being deleted: nothing new is minted for it"),
+        ));
+    }
+    Ok(())
+}
+
+/// Any value that was not there before will do; one with the time tells people something.
+fn fresh_token() -> String {
+    let now = conditions::whole_second(Clock::default().now());
+    format!("{now}-{:04x}", rand::random::<u16>())
+}
+
+/// Sets or removes one annotation.
+pub(crate) async fn annotate(
+    target: &Target,
+    key: &str,
+    value: Option<&str>,
+) -> Result<DynamicObject, Failure> {
+    let patch = json!({ "metadata": { "annotations": { key: value } } });
+    let params = PatchParams {
+        field_manager: Some("keyward-cli".into()),
+        ..PatchParams::default()
+    };
+    match target
+        .api()
+        .patch(&target.name, &params, &Patch::Merge(&patch))
+        .await
+    {
+        Ok(object) => Ok(object),
+        Err(kube::Error::Api(status)) if status.code == 404 => Err(target.missing()),
+        Err(error) => Err(Failure::of_request(&format!("annotating {target}"), &error)),
+    }
+}
+
+struct Progress {
+    shown: bool,
+}
+
+impl Progress {
+    fn line(&self, text: &str) -> Result<(), Failure> {
+        if self.shown {
+            say(format_args!("{text}\n"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Looks until the rotation that answers to this token is published and status names it.
+async fn published(
+    target: &Target,
+    token: &str,
+    timeout: Duration,
+    progress: &Progress,
+) -> Result<Ledger, Failure> {
+    let begun = Instant::now();
+    let mut told = String::new();
+    loop {
+        let object = target.read().await?;
+        let ledger = ledger_of(&object);
+        if ledger.handled.as_deref() == Some(token)
+            && let Some(current) = &ledger.current
+            && target.kind.named_in_status(&object).as_ref() == Some(&current.secret)
+        {
+            progress.line(&format!(
+                "version {} is published, in Secret {}",
+                current.version, current.secret
+            ))?;
+            return Ok(ledger);
+        }
+        let now = stage(&object, &ledger);
+        if let Some(now) = now.as_ref().filter(|now| **now != told) {
+            progress.line(now)?;
+            told.clone_from(now);
+        }
+        if begun.elapsed() >= timeout {
+            return Err(in_vain(target, timeout, &told));
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+fn stage(object: &DynamicObject, ledger: &Ledger) -> Option<String> {
+    if let Some(setback) = &ledger.setbacks.mint {
+        return Some(format!(
+            "minting failed, and is tried again: {}",
+            setback.because
+        ));
+    }
+    if let Some(intent) = &ledger.intent {
+        return Some(format!("version {} is being made", intent.version));
+    }
+    let conditions = conditions::of(object.data.get("status"));
+    let stalled = conditions
+        .iter()
+        .find(|condition| condition["type"] == "Stalled")?;
+    Some(format!("stalled: {}", stalled["message"].as_str()?))
+}
+
+fn in_vain(target: &Target, timeout: Duration, told: &str) -> Failure {
+    let text = format!("{target} was not rotated within {}s", timeout.as_secs());
+    let hint = if told.is_empty() {
+        format!(
+            "nobody has taken it up: is `keyward run --controllers {}` running?",
+            target.kind.controller()
+        )
+    } else {
+        format!(
+            "last seen: {told}; the request stands. `keyward explain {}/{} -n {}` says more",
+            target.kind.resource().plural,
+            target.name,
+            target.namespace
+        )
+    };
+    Failure::new(Exit::TimedOut, text).hint(hint)
+}
+
+async fn retiring(target: &Target, object: &DynamicObject, ledger: &Ledger) -> Vec<Retiring> {
+    let secrets: Api<Secret> = Api::namespaced(target.client.clone(), &target.namespace);
+    let held = holders::read(&secrets).await.ok();
+    let uid = object.uid().unwrap_or_default();
+    ledger
+        .retiring
+        .iter()
+        .map(|entry| Retiring {
+            version: entry.version,
+            held_by: held
+                .as_ref()
+                .map(|held| held.by(target.kind.as_ref(), &uid, entry.version))
+                .unwrap_or_default(),
+        })
+        .collect()
+}
+
+impl Retiring {
+    fn sentence(&self) -> String {
+        if self.held_by.is_empty() {
+            format!("version {} is on its way out", self.version)
+        } else {
+            format!(
+                "version {} stays valid until it is released by {}",
+                self.version,
+                self.held_by.join(", ")
+            )
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! `keyward status`: every credential at a glance.
+
+use clap::Args;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DynamicObject, ListParams};
+use kube::{Api, Client, ResourceExt};
+use serde::Serialize;
+
+use super::cluster::ClusterArgs;
+use super::exit::Failure;
+use super::holders::{self, Held};
+use super::output::{OutputArgs, table};
+use super::target::{known_kinds, ledger_of};
+use super::words::until;
+use crate::engine::work::Clock;
+use crate::engine::{Kind, conditions, names};
+
+/// Show all credentials: ready? which version and Secret? what next, and who still holds an old one?
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  keyward status\n  keyward status -A\n  keyward status -n team-a -o json"
+)]
+pub(crate) struct StatusArgs {
+    /// In all namespaces
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    /// Namespace [default: that of the context]
+    #[arg(
+        short,
+        long,
+        value_name = "NAMESPACE",
+        conflicts_with = "all_namespaces"
+    )]
+    namespace: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// One credential. The names are part of `-o json`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    kind: String,
+    namespace: String,
+    name: String,
+    /// True, False, or Unknown as long as no operator has looked at it.
+    ready: String,
+    version: Option<String>,
+    secret: Option<String>,
+    /// When it is to be replaced.
+    next: Option<Timestamp>,
+    /// Versions that may be alive at the issuer.
+    live: usize,
+    why: Option<String>,
+    message: Option<String>,
+    held_by: Vec<String>,
+    suspended: bool,
+    deleting: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Listing {
+    items: Vec<Row>,
+}
+
+pub(crate) async fn run(args: StatusArgs) -> Result<(), Failure> {
+    let cluster = args.cluster.find().await?;
+    let client = cluster.client()?;
+    let namespace = match (&args.namespace, args.all_namespaces) {
+        (_, true) => None,
+        (Some(namespace), false) => Some(namespace.as_str()),
+        (None, false) => Some(cluster.default_namespace()),
+    };
+    let mut items = rows(&client, namespace).await?;
+    items.sort_by(|a, b| (&a.namespace, &a.kind, &a.name).cmp(&(&b.namespace, &b.kind, &b.name)));
+    let now = Clock::default().now();
+    args.output.print(&Listing { items }, |listing| {
+        text(&listing.items, namespace, now)
+    })
+}
+
+async fn rows(client: &Client, namespace: Option<&str>) -> Result<Vec<Row>, Failure> {
+    let secrets: Api<Secret> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let mut held = None;
+    let mut rows = Vec::new();
+    for known in known_kinds() {
+        let resource = known.kind.resource();
+        let api: Api<DynamicObject> = match namespace {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
+            None => Api::all_with(client.clone(), resource),
+        };
+        let list = match api.list(&ListParams::default()).await {
+            Ok(list) => list,
+            // A kind that is not installed has no resources.
+            Err(kube::Error::Api(status)) if status.code == 404 => continue,
+            Err(error) => {
+                let act = format!("listing {}", resource.plural);
+                return Err(Failure::of_request(&act, &error));
+            }
+        };
+        if list.items.is_empty() {
+            continue;
+        }
+        if held.is_none() {
+            // Who may not list Secrets still gets everything else.
+            held = Some(
+                holders::read(&secrets)
+                    .await
+                    .unwrap_or_else(|_| Held::unknown()),
+            );
+        }
+        let held = held.get_or_insert_with(Held::unknown);
+        rows.extend(
+            list.items
+                .iter()
+                .map(|object| row(known.kind.as_ref(), object, held)),
+        );
+    }
+    Ok(rows)
+}
+
+fn row(kind: &dyn Kind, object: &DynamicObject, held: &Held) -> Row {
+    let ledger = ledger_of(object);
+    let current = ledger.current.as_ref();
+    let conditions = conditions::of(object.data.get("status"));
+    let ready = conditions
+        .iter()
+        .find(|condition| condition["type"] == "Ready");
+    let said = |key: &str| Some(ready?.get(key)?.as_str()?.to_owned());
+    let deleting = object.metadata.deletion_timestamp.is_some();
+    // Of a resource that is leaving, the current version is on its way out too.
+    let spared = current.filter(|_| !deleting).map(|current| current.version);
+    Row {
+        kind: kind.resource().kind.clone(),
+        namespace: object.namespace().unwrap_or_default(),
+        name: object.name_any(),
+        ready: said("status").unwrap_or_else(|| "Unknown".to_owned()),
+        version: current.map(|current| current.version.to_string()),
+        secret: kind.named_in_status(object).map(|name| name.to_string()),
+        next: current.and_then(|current| kind.due(object, current)),
+        live: usize::from(current.is_some())
+            + ledger.retiring.len()
+            + usize::from(ledger.intent.is_some()),
+        why: said("reason"),
+        message: said("message"),
+        held_by: held.but_for(kind, &object.uid().unwrap_or_default(), spared),
+        suspended: object
+            .annotations()
+            .get(names::SUSPEND)
+            .is_some_and(|value| value == "true"),
+        deleting,
+    }
+}
+
+fn text(rows: &[Row], namespace: Option<&str>, now: Timestamp) -> String {
+    if rows.is_empty() {
+        return match namespace {
+            Some(namespace) => {
+                format!("Nothing in namespace {namespace}. -A looks everywhere.\n")
+            }
+            None => "Nothing in any namespace.\n".to_owned(),
+        };
+    }
+    let mut head = vec![
+        "KIND", "NAME", "READY", "VERSION", "SECRET", "NEXT", "LIVE", "WHY", "HELD BY",
+    ];
+    if namespace.is_none() {
+        head.insert(0, "NAMESPACE");
+    }
+    let dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let cells = rows.iter().map(|row| {
+        let mut cells = vec![
+            row.kind.clone(),
+            row.name.clone(),
+            row.ready.clone(),
+            dash(row.version.clone()),
+            dash(row.secret.clone()),
+            dash(row.next.map(|next| until(next, now))),
+            row.live.to_string(),
+            dash(row.why.clone()),
+            dash((!row.held_by.is_empty()).then(|| row.held_by.join(", "))),
+        ];
+        if namespace.is_none() {
+            cells.insert(0, row.namespace.clone());
+        }
+        cells
+    });
+    table(&head, &cells.collect::<Vec<_>>())
+}
