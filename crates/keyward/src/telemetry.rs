@@ -148,5 +148,6 @@ fn kind_label(kind: TroubleKind) -> &'static str {
         TroubleKind::Throttled => "throttled",
         TroubleKind::Unreachable => "unreachable",
         TroubleKind::Unexpected => "unexpected",
+        TroubleKind::Cluster => "cluster",
     }
 }

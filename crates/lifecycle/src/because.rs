@@ -106,6 +106,7 @@ reasons! {
     IssuerThrottled: Trouble = "the issuer asks us to wait",
     IssuerUnreachable: Trouble = "the issuer gave no usable answer; what was asked may or may not have happened",
     IssuerUnexpected: Trouble = "the issuer gave an answer that makes no sense",
+    ClusterTrouble: Trouble = "the API server refuses something that is needed, as without the rights for it, or gave no usable answer; the operator's log says which",
     Outrun: Underway = "another writer is ahead of what was read; looking again",
 }
 

@@ -355,6 +355,8 @@ pub enum TroubleKind {
     Unreachable,
     /// An answer that makes no sense.
     Unexpected,
+    /// Not the issuer's: the API server refused, or gave no usable answer.
+    Cluster,
 }
 
 impl<T> Known<T> {

@@ -29,7 +29,8 @@ pub fn backoff(kind: TroubleKind, count: u32, seed: &str) -> SignedDuration {
         TroubleKind::Conflict
         | TroubleKind::Throttled
         | TroubleKind::Unreachable
-        | TroubleKind::Unexpected => (SignedDuration::from_secs(5), SignedDuration::from_mins(10)),
+        | TroubleKind::Unexpected
+        | TroubleKind::Cluster => (SignedDuration::from_secs(5), SignedDuration::from_mins(10)),
     };
     let doubled = first.saturating_mul(1 << count.saturating_sub(1).min(16));
     let plain = doubled.min(longest);
@@ -60,6 +61,7 @@ pub(crate) fn reason_for(kind: TroubleKind) -> Because {
         TroubleKind::Throttled => Because::IssuerThrottled,
         TroubleKind::Unreachable => Because::IssuerUnreachable,
         TroubleKind::Unexpected => Because::IssuerUnexpected,
+        TroubleKind::Cluster => Because::ClusterTrouble,
     }
 }
 

@@ -53,17 +53,18 @@ impl Fault {
         }
     }
 
-    /// For the ledger, where the effect's failure must be remembered: a refusal will be refused again.
+    /// For the ledger, where the effect's failure must be remembered.
     pub fn to_trouble(&self) -> Trouble {
         let kind = match self {
-            Self::Refused {
-                code: 401 | 403, ..
-            } => TroubleKind::Denied,
-            Self::Refused { .. } => TroubleKind::Rejected,
-            Self::Outrun(_) => TroubleKind::Conflict,
-            Self::TimedOut(_) | Self::Unreachable(_) | Self::Deposed(_) | Self::Past => {
-                TroubleKind::Unreachable
+            // Not the issuer's "no", and a right that is granted changes nothing we could notice: it is tried again soon.
+            Self::Refused { .. }
+            | Self::TimedOut(_)
+            | Self::Unreachable(_)
+            | Self::Deposed(_)
+            | Self::Past => {
+                TroubleKind::Cluster
             }
+            Self::Outrun(_) => TroubleKind::Conflict,
             Self::Issuer(trouble) => return trouble.clone(),
         };
         Trouble::new(kind, self.to_string())

@@ -106,7 +106,9 @@ fn words_for(status: StatusCode, kind: TroubleKind) -> String {
         TroubleKind::Unexpected if status.is_redirection() => {
             format!("the issuer redirects ({code}); give the address it leads to")
         }
-        TroubleKind::Unexpected => format!("an answer that makes no sense here ({code})"),
+        TroubleKind::Unexpected | TroubleKind::Cluster => {
+            format!("an answer that makes no sense here ({code})")
+        }
     }
 }
 

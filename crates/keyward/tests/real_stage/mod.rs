@@ -1,0 +1,424 @@
+//! A stage with the real kube-apiserver: namespaces with exactly the rights of `deploy/rbac`, operators as processes of
+//! their own, a stand-in issuer, and eyes on everything.
+#![allow(dead_code, reason = "every test file uses its own part of the stage")]
+
+pub(crate) mod consumer;
+pub(crate) mod leaks;
+pub(crate) mod operator;
+pub(crate) mod proxy;
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding, Subject};
+use keyward::api::demo::DemoCredential;
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{Config, Event, watcher};
+use kube::{Api, Client, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use testbed::controlplane::{ControlPlane, Options};
+use testbed::issuer::{Kind, StandIn};
+
+use operator::{Launch, directory};
+
+pub(crate) const LOGIN: &str = "login";
+pub(crate) const REALM: &str = "realm";
+/// Every operator's user is in this group, which may read kube-system's uid and nothing else.
+const GROUP: &str = "keyward-operators";
+
+/// The definitions as `keyward crds` prints them.
+pub(crate) fn definitions() -> String {
+    let printed = Command::new(env!("CARGO_BIN_EXE_keyward"))
+        .arg("crds")
+        .output()
+        .unwrap();
+    assert!(printed.status.success());
+    String::from_utf8(printed.stdout).unwrap()
+}
+
+pub(crate) async fn control_plane(crds: String) -> ControlPlane {
+    let options = Options {
+        crds,
+        ..Options::default()
+    };
+    ControlPlane::start_with(options).await.unwrap()
+}
+
+/// The documents of a manifest in `deploy/rbac`.
+fn manifest<A: DeserializeOwned, B: DeserializeOwned>(file: &str) -> (A, B) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../deploy/rbac")
+        .join(file);
+    let text = std::fs::read_to_string(path).unwrap();
+    let (role, binding) = text.split_once("\n---\n").unwrap();
+    let role = serde_saphyr::from_str(role).unwrap();
+    (role, serde_saphyr::from_str(binding).unwrap())
+}
+
+fn subject(kind: &str, name: &str) -> Option<Vec<Subject>> {
+    Some(vec![Subject {
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        api_group: Some("rbac.authorization.k8s.io".to_owned()),
+        namespace: None,
+    }])
+}
+
+/// Waits for what must come true by itself.
+pub(crate) async fn until(
+    what: &str,
+    limit: Duration,
+    mut is: impl AsyncFnMut() -> bool,
+) -> Result<(), String> {
+    let begun = Instant::now();
+    while !is().await {
+        if begun.elapsed() > limit {
+            return Err(format!("not within {limit:?}: {what}"));
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+/// What a watch over the whole cluster shows.
+#[derive(Clone)]
+pub(crate) struct Watched<K>(Arc<Mutex<HashMap<(String, String), Arc<K>>>>);
+
+impl<K> Watched<K>
+where
+    K: kube::Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    fn follow(api: Api<K>) -> Self {
+        let watched = Self(Arc::default());
+        let seen = watched.clone();
+        tokio::spawn(async move {
+            let mut events = watcher(api, Config::default()).default_backoff().boxed();
+            while let Some(event) = events.next().await {
+                let mut all = seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+                match event {
+                    Ok(Event::Apply(object) | Event::InitApply(object)) => {
+                        all.insert(key(&object), Arc::new(object));
+                    }
+                    Ok(Event::Delete(object)) => {
+                        all.remove(&key(&object));
+                    }
+                    Ok(Event::Init) => all.clear(),
+                    Ok(Event::InitDone) | Err(_) => {}
+                }
+            }
+        });
+        watched
+    }
+
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(&(namespace.to_owned(), name.to_owned())).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<K>> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.values().cloned().collect()
+    }
+}
+
+fn key<K: kube::Resource>(object: &K) -> (String, String) {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// A control plane as one test sees it.
+#[derive(Clone)]
+pub(crate) struct Stage {
+    pub(crate) plane: &'static ControlPlane,
+    pub(crate) client: Client,
+    pub(crate) credentials: Watched<DynamicObject>,
+    pub(crate) secrets: Watched<Secret>,
+}
+
+impl Stage {
+    pub(crate) async fn on(plane: &'static ControlPlane) -> Self {
+        let client = plane.client();
+        let (role, mut binding): (ClusterRole, ClusterRoleBinding) = manifest("cluster-role.yaml");
+        binding.subjects = subject("Group", GROUP);
+        put(&Api::all(client.clone()), &role).await;
+        put(&Api::all(client.clone()), &binding).await;
+        let resource = ApiResource::erase::<DemoCredential>(&());
+        Self {
+            plane,
+            credentials: Watched::follow(Api::all_with(client.clone(), &resource)),
+            secrets: Watched::follow(Api::all(client.clone())),
+            client,
+        }
+    }
+
+    /// A namespace in which `user` may do what the operator needs, and nothing else.
+    pub(crate) async fn namespace(&self, name: &str, user: &str) {
+        let namespace: Namespace =
+            serde_json::from_value(json!({ "metadata": { "name": name } })).unwrap();
+        put(&Api::all(self.client.clone()), &namespace).await;
+        self.grant(name, user).await;
+    }
+
+    pub(crate) async fn grant(&self, namespace: &str, user: &str) {
+        let (role, mut binding): (Role, RoleBinding) = manifest("namespace-role.yaml");
+        binding.subjects = subject("User", user);
+        put(&Api::namespaced(self.client.clone(), namespace), &role).await;
+        put(&Api::namespaced(self.client.clone(), namespace), &binding).await;
+    }
+
+    /// Takes away what [`Stage::grant`] gave.
+    pub(crate) async fn deny(&self, namespace: &str) {
+        let bindings: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);
+        bindings
+            .delete("keyward", &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn grant_lease(&self, namespace: &str, user: &str) {
+        let (mut role, mut binding): (Role, RoleBinding) = manifest("lease-role.yaml");
+        role.metadata.namespace = None;
+        binding.metadata.namespace = None;
+        binding.subjects = subject("User", user);
+        put(&Api::namespaced(self.client.clone(), namespace), &role).await;
+        put(&Api::namespaced(self.client.clone(), namespace), &binding).await;
+    }
+
+    /// An operator for these namespaces that acts as `user`; by way of `proxy`, if one is given.
+    pub(crate) fn launch(
+        &self,
+        name: &str,
+        user: &str,
+        namespaces: &[String],
+        proxy: Option<&str>,
+    ) -> Launch {
+        let dir = directory(self.plane.dir(), name);
+        let mut kubeconfig = self.plane.kubeconfig_for(user, &[GROUP]).unwrap();
+        if let Some(proxy) = proxy {
+            let text = std::fs::read_to_string(&kubeconfig).unwrap();
+            let mut config: Value = serde_json::from_str(&text).unwrap();
+            config["clusters"][0]["cluster"]["server"] = proxy.into();
+            kubeconfig = dir.join("kubeconfig");
+            std::fs::write(&kubeconfig, config.to_string()).unwrap();
+        }
+        Launch {
+            name: name.to_owned(),
+            kubeconfig,
+            namespaces: namespaces.to_vec(),
+            more: Vec::new(),
+            log: dir.join("log"),
+        }
+    }
+
+    pub(crate) fn credential(&self, namespace: &str, name: &str) -> Credential {
+        Credential {
+            stage: self.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    pub(crate) fn secrets_in(&self, namespace: &str) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// Puts the realm's login where specs look for it.
+    pub(crate) async fn put_login(&self, namespace: &str, login: &[u8]) {
+        let secret: Secret =
+            serde_json::from_value(json!({ "metadata": { "name": LOGIN } })).unwrap();
+        let data = [(LOGIN.to_owned(), k8s_openapi::ByteString(login.to_vec()))];
+        let secret = Secret {
+            data: Some(data.into()),
+            ..secret
+        };
+        put(&self.secrets_in(namespace), &secret).await;
+    }
+}
+
+/// Creates, or replaces what is there.
+pub(crate) async fn put<K>(api: &Api<K>, object: &K)
+where
+    K: kube::Resource + Clone + DeserializeOwned + serde::Serialize + Debug,
+    K::DynamicType: Default,
+{
+    let name = object.name_any();
+    match api.create(&PostParams::default(), object).await {
+        Ok(_) => {}
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            let mut newer = object.clone();
+            newer.meta_mut().resource_version = api.get(&name).await.unwrap().resource_version();
+            api.replace(&name, &PostParams::default(), &newer)
+                .await
+                .unwrap();
+        }
+        Err(error) => panic!("creating {name}: {error}"),
+    }
+}
+
+/// How a credential is issued and delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) kind: Kind,
+    pub(crate) in_place: bool,
+}
+
+impl Way {
+    pub(crate) fn spec(self, issuer: &StandIn) -> Value {
+        let mut spec = json!({
+            "issuer": { "url": issuer.url(), "realm": REALM, "kind": format!("{:?}", self.kind) },
+            "loginSecret": LOGIN,
+            "rights": ["read"],
+            "retire": { "overlapSeconds": 0 },
+        });
+        if self.in_place {
+            spec["delivery"] = "InPlace".into();
+            spec["secretName"] = "target".into();
+        }
+        spec
+    }
+}
+
+/// One `DemoCredential`, from outside.
+#[derive(Clone)]
+pub(crate) struct Credential {
+    pub(crate) stage: Stage,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// What its status says.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Shown {
+    pub(crate) ready: bool,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+    pub(crate) live: i64,
+    pub(crate) serial: u32,
+    pub(crate) secret: Option<String>,
+}
+
+impl Credential {
+    pub(crate) fn api(&self) -> Api<DynamicObject> {
+        let resource = ApiResource::erase::<DemoCredential>(&());
+        Api::namespaced_with(self.stage.client.clone(), &self.namespace, &resource)
+    }
+
+    pub(crate) async fn create(&self, spec: &Value) {
+        let object: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "demo.keyward.dev/v1alpha1", "kind": "DemoCredential",
+            "metadata": { "name": self.name }, "spec": spec,
+        }))
+        .unwrap();
+        self.api()
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn merge(&self, patch: &Value) -> kube::Result<DynamicObject> {
+        let params = PatchParams::default();
+        self.api()
+            .patch(&self.name, &params, &Patch::Merge(patch))
+            .await
+    }
+
+    pub(crate) async fn annotate(&self, key: &str, value: Option<&str>) {
+        self.merge(&json!({ "metadata": { "annotations": { key: value } } }))
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn rotate(&self, token: &str) {
+        self.annotate("keyward.dev/rotate", Some(token)).await;
+    }
+
+    pub(crate) async fn delete(&self) {
+        self.api()
+            .delete(&self.name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
+    pub(crate) fn seen(&self) -> Option<Arc<DynamicObject>> {
+        self.stage.credentials.get(&self.namespace, &self.name)
+    }
+
+    pub(crate) fn shown(&self) -> Shown {
+        let Some(object) = self.seen() else {
+            return Shown::default();
+        };
+        let status = &object.data["status"];
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        let ready = conditions.iter().find(|c| c["type"] == "Ready");
+        let ready = ready.cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let version = text(&status["version"]);
+        Shown {
+            ready: ready["status"] == "True",
+            reason: text(&ready["reason"]),
+            message: text(&ready["message"]),
+            live: status["live"].as_i64().unwrap_or(0),
+            serial: version
+                .split('.')
+                .next()
+                .and_then(|serial| serial.parse().ok())
+                .unwrap_or(0),
+            secret: status["secretName"].as_str().map(str::to_owned),
+        }
+    }
+
+    /// Ready with this version's serial, alone, with nothing under way.
+    pub(crate) fn settled(&self, serial: u32) -> bool {
+        let shown = self.shown();
+        shown.ready && shown.live == 1 && shown.serial == serial && shown.reason == "UpToDate"
+    }
+
+    /// Id and value that a consumer would use now, read live.
+    pub(crate) async fn handed_out(&self) -> Option<(String, String)> {
+        let object = self.api().get_opt(&self.name).await.ok()??;
+        let name = object.data["status"]["secretName"].as_str()?.to_owned();
+        let secret = self
+            .stage
+            .secrets_in(&self.namespace)
+            .get(&name)
+            .await
+            .ok()?;
+        let data = secret.data?;
+        let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok();
+        Some((text("id")?, text("secret")?))
+    }
+
+    /// Names of the Secrets in its namespace that are Keyward's.
+    pub(crate) async fn secrets_of_ours(&self) -> Vec<String> {
+        let labelled = ListParams::default().labels("keyward.dev/owner-uid");
+        let list = self
+            .stage
+            .secrets_in(&self.namespace)
+            .list_metadata(&labelled)
+            .await;
+        list.map(|list| list.items.iter().map(ResourceExt::name_any).collect())
+            .unwrap_or_default()
+    }
+
+    /// For people who must find out why a test failed. No values.
+    pub(crate) fn describe(&self) -> String {
+        let Some(object) = self.seen() else {
+            return "gone".to_owned();
+        };
+        format!(
+            "ledger {:?} status {} deleting {}",
+            object.annotations().get("keyward.dev/ledger"),
+            object.data["status"],
+            object.metadata.deletion_timestamp.is_some()
+        )
+    }
+}
