@@ -48,18 +48,24 @@ pub(crate) fn become_it(mut command: Command) -> anyhow::Result<()> {
 
 /// Builds the `keyward` program and says where it lies.
 pub(crate) fn build_keyward(profile: &str) -> anyhow::Result<PathBuf> {
-    succeeds(command([
-        "build",
-        "--locked",
-        "-p",
-        "keyward",
-        "--profile",
-        profile,
-    ]))?;
+    Ok(build_keyward_and(profile, &[])?.join("keyward"))
+}
+
+/// Builds `keyward` and these programs of the testbed in one go, and says in which directory they lie: built one
+/// after the other, cargo would choose other features for the crates below and compile them twice.
+pub(crate) fn build_keyward_and(profile: &str, of_testbed: &[&str]) -> anyhow::Result<PathBuf> {
+    let mut build = command(["build", "--locked", "--profile", profile, "-p", "keyward"]);
+    if !of_testbed.is_empty() {
+        build.args(["-p", "testbed", "--bin", "keyward"]);
+    }
+    for program in of_testbed {
+        build.args(["--bin", program]);
+    }
+    succeeds(build)?;
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), |dir| root().join(dir));
     let folder = if profile == "dev" { "debug" } else { profile };
-    Ok(target.join(folder).join("keyward"))
+    Ok(target.join(folder))
 }
 
 /// A directory in the user's cache.

@@ -75,6 +75,9 @@ enum Bench {
         /// How many credentials, one run each
         #[arg(long, value_delimiter = ',', default_value = "1000,10000")]
         n: Vec<u32>,
+        /// Form of the result
+        #[arg(short, long, value_parser = ["table", "json"], default_value = "table")]
+        output: String,
         /// Passed on to the benchmark
         #[arg(last = true)]
         args: Vec<String>,
@@ -88,8 +91,8 @@ fn main() -> ExitCode {
         Task::Requirements => requirements::run(),
         Task::Up { args } => up(&args),
         Task::Bench {
-            what: Bench::Engine { n, args },
-        } => bench_engine(&n, &args),
+            what: Bench::Engine { n, output, args },
+        } => bench_engine(&n, &output, &args),
         Task::Crds { check } => crds::run(check),
     };
     match outcome {
@@ -132,26 +135,18 @@ fn up(args: &[String]) -> anyhow::Result<()> {
     cargo::become_it(stack)
 }
 
-fn bench_engine(sizes: &[u32], args: &[String]) -> anyhow::Result<()> {
-    let keyward = cargo::build_keyward("bench-fast")?;
+fn bench_engine(sizes: &[u32], output: &str, args: &[String]) -> anyhow::Result<()> {
+    let programs = cargo::build_keyward_and("bench-fast", &["testbed-bench"])?;
     let sizes: Vec<_> = sizes.iter().map(u32::to_string).collect();
-    let mut bench = cargo::command([
-        "run",
-        "--locked",
-        "--profile",
-        "bench-fast",
-        "-p",
-        "testbed",
-        "--bin",
-        "testbed-bench",
-        "--",
-    ]);
+    let mut bench = std::process::Command::new(programs.join("testbed-bench"));
     bench
         .arg("engine")
         .arg("--n")
         .arg(sizes.join(","))
+        .arg("--output")
+        .arg(output)
         .arg("--keyward")
-        .arg(keyward)
+        .arg(programs.join("keyward"))
         .args(args);
     cargo::become_it(bench)
 }

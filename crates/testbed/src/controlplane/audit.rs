@@ -1,6 +1,7 @@
 //! What was asked of the API server, read from its audit log.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use anyhow::Context;
@@ -85,9 +86,27 @@ impl From<Line> for Request {
 
 pub(super) fn read(log: &Path) -> anyhow::Result<Vec<Request>> {
     let text = fs::read_to_string(log).context("reading the audit log")?;
-    // The last line may be half written; it is read the next time.
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    whole
+    parse(whole_lines(&text))
+}
+
+/// What was added to the log since it was `mark` bytes long, and how long it is now.
+pub(super) fn read_after(log: &Path, mark: u64) -> anyhow::Result<(Vec<Request>, u64)> {
+    let mut text = String::new();
+    let mut file = File::open(log).context("opening the audit log")?;
+    file.seek(SeekFrom::Start(mark))?;
+    file.read_to_string(&mut text)
+        .context("reading the audit log")?;
+    let whole = whole_lines(&text);
+    Ok((parse(whole)?, mark + whole.len() as u64))
+}
+
+/// The last line may be half written; it is read the next time.
+fn whole_lines(text: &str) -> &str {
+    text.rfind('\n').map_or("", |end| &text[..=end])
+}
+
+fn parse(lines: &str) -> anyhow::Result<Vec<Request>> {
+    lines
         .lines()
         .map(|line| {
             Ok(serde_json::from_str::<Line>(line)
@@ -121,5 +140,11 @@ mod tests {
                 complete: true,
             }]
         );
+        let (again, mark) = read_after(file.path(), 0).expect("readable");
+        assert_eq!(again, requests);
+        assert_eq!(mark, line.len() as u64 + 1);
+        fs::write(file.path(), format!("{line}\n{line}\n")).expect("written");
+        let (news, _) = read_after(file.path(), mark).expect("readable");
+        assert_eq!(news, requests);
     }
 }

@@ -236,6 +236,12 @@ impl ControlPlane {
         audit::read(&self.audit_log())
     }
 
+    /// The requests answered since the audit log was `mark` bytes long, and its length now: for those who
+    /// follow it and would not read a long log again and again.
+    pub fn requests_after(&self, mark: u64) -> anyhow::Result<(Vec<Request>, u64)> {
+        audit::read_after(&self.audit_log(), mark)
+    }
+
     /// The process id of a server that was started, for looking at its memory and CPU.
     pub fn pid(&self, program: Program) -> anyhow::Result<u32> {
         self.keeper.pid(program.name())
