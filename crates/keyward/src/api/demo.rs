@@ -64,10 +64,10 @@ pub struct DemoCredentialSpec {
     /// How the value is handed over.
     #[serde(default)]
     pub delivery: DemoDelivery,
-    /// InPlace: the Secret to write.
+    /// `InPlace`: the Secret to write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_name: Option<String>,
-    /// InPlace: a Secret of that name that is not Keyward's may be taken over.
+    /// `InPlace`: a Secret of that name that is not Keyward's may be taken over.
     #[serde(default)]
     pub adopt_existing_secret: bool,
     /// Rotate this long after the current version was minted.
@@ -141,7 +141,7 @@ pub enum DemoDeletion {
 pub struct DemoRetire {
     #[serde(default)]
     pub mode: DemoRetireMode,
-    /// AfterGrace: how long an old version stays valid.
+    /// `AfterGrace`: how long an old version stays valid.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub grace_seconds: i64,

@@ -61,9 +61,7 @@ impl Fault {
             | Self::TimedOut(_)
             | Self::Unreachable(_)
             | Self::Deposed(_)
-            | Self::Past => {
-                TroubleKind::Cluster
-            }
+            | Self::Past => TroubleKind::Cluster,
             Self::Outrun(_) => TroubleKind::Conflict,
             Self::Issuer(trouble) => return trouble.clone(),
         };

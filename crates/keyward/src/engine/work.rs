@@ -431,12 +431,18 @@ impl Engine {
             return;
         };
         while !stop.is_cancelled() {
-            let led = tokio::sync::Notify::new();
+            let elected = tokio::sync::Notify::new();
             let ours = stop.child_token();
             let world = &self.world;
-            let hold = lease::hold(&world.client, &lease, &world.clock, &world.standing, &led);
+            let hold = lease::hold(
+                &world.client,
+                &lease,
+                &world.clock,
+                &world.standing,
+                &elected,
+            );
             let lead = async {
-                led.notified().await;
+                elected.notified().await;
                 *world.started.lock().unwrap_or_else(PoisonError::into_inner) = world.now();
                 self.lead(ours.clone()).await;
             };
