@@ -45,6 +45,7 @@ pub(crate) struct Narrator {
     pub(crate) untold: Changes,
     told: usize,
     ledger: Ledger,
+    /// Uids of Secrets whose closing was told.
     fenced: BTreeSet<String>,
     held_by: Option<String>,
 }
@@ -137,7 +138,7 @@ impl Narrator {
             let name = metadata["name"].as_str().unwrap_or_default();
             if ours
                 && !metadata["deletionTimestamp"].is_null()
-                && self.fenced.insert(name.to_owned())
+                && self.fenced.insert(metadata["uid"].to_string())
             {
                 teller.line(
                     Who::Keyward,

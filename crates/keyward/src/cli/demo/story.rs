@@ -234,8 +234,12 @@ impl Stage {
   {me} rotate democred/{NAME} --wait
   kubectl annotate democred {NAME} keyward.dev/rotate=again --overwrite
 
-  # hold a version yourself: it is not revoked until you let go
-  kubectl patch secret {NAME}-1-1 --type=json -p '[{{\"op\":\"add\",\"path\":\"/metadata/finalizers/-\",\"value\":\"example.com/me\"}}]'
+  # hold a version yourself, rotate, and see that it is not revoked until you let go
+  HELD=$(kubectl get democred {NAME} -o jsonpath='{{.status.secretName}}')
+  kubectl patch secret $HELD --type=json -p '[{{\"op\":\"add\",\"path\":\"/metadata/finalizers/-\",\"value\":\"example.com/me\"}}]'
+  {me} rotate democred/{NAME} --wait
+  # let go; refused as long as others hold it beside you
+  kubectl patch secret $HELD --type=json -p '[{{\"op\":\"test\",\"path\":\"/metadata/finalizers/1\",\"value\":\"example.com/me\"}},{{\"op\":\"remove\",\"path\":\"/metadata/finalizers/1\"}}]'
 
   # end it
   kubectl delete democred {NAME}
