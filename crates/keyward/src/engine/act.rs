@@ -31,7 +31,10 @@ pub async fn act(
         Step::Mint(version) => mint(world, sight, *version).await,
         Step::Store(version) => store(world, sight, *version).await,
         Step::Mirror => report::write(world, sight, decision).await,
-        Step::Fence { secret, uid, .. } => fence(world, sight, secret, uid).await,
+        // A draft has no finalizer of ours, so that the same delete is its end.
+        Step::Fence { secret, uid, .. } | Step::Discard { secret, uid, .. } => {
+            fence(world, sight, secret, uid).await
+        }
         Step::Revoke { version, id } => {
             revoke(world, sight, id).await?;
             sight.revoked.push(*version);
@@ -39,7 +42,6 @@ pub async fn act(
         }
         Step::Sweep { id, .. } => revoke(world, sight, id).await,
         Step::Release { secret, uid, .. } => release(world, sight, secret, uid).await,
-        Step::Discard { secret, uid, .. } => fence(world, sight, secret, uid).await,
         Step::LetGo { secret, uid, .. } => let_go(world, sight, secret, uid).await,
         Step::Warn { version, because } => warn(world, sight, *version, *because).await,
         Step::Unguard => unguard(world, sight).await,

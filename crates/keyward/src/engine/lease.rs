@@ -140,7 +140,7 @@ pub async fn hold(
             Ok(Ok(false)) if leading => break,
             Ok(Ok(false)) => {}
             Ok(Err(error)) => {
-                tracing::warn!(lease = options.name, error = %code_of(&error), "lease not renewed")
+                tracing::warn!(lease = options.name, error = %code_of(&error), "lease not renewed");
             }
             Err(_) => tracing::warn!(lease = options.name, "lease not renewed in time"),
         }

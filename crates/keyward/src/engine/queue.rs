@@ -3,7 +3,7 @@
 //! A resource is worked on by one worker at a time. Watch events only wake, and an event that shows nothing newer than
 //! what the last pass itself saw or wrote wakes nobody: this is what makes a resting credential cost nothing.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -135,7 +135,7 @@ struct State {
 struct Inner {
     ready: VecDeque<Key>,
     states: HashMap<Key, State>,
-    timers: BTreeMap<(Timestamp, Key), ()>,
+    timers: BTreeSet<(Timestamp, Key)>,
 }
 
 #[derive(Default)]
@@ -205,7 +205,7 @@ impl Queue {
                 ..State::default()
             },
         );
-        inner.timers.insert((at, key), ());
+        inner.timers.insert((at, key));
         self.timers.notify_one();
     }
 
@@ -255,13 +255,13 @@ impl Queue {
             }
             Then::Retry { at } => {
                 state.timer = Some(*at);
-                inner.timers.insert((*at, key.clone()), ());
+                inner.timers.insert((*at, key.clone()));
                 self.timers.notify_one();
             }
             Then::Wait { until } if !news => {
                 state.timer = *until;
                 if let Some(at) = *until {
-                    inner.timers.insert((at, key.clone()), ());
+                    inner.timers.insert((at, key.clone()));
                     self.timers.notify_one();
                 }
             }
@@ -276,11 +276,7 @@ impl Queue {
     /// Puts everything whose time has come in line, and says when the next comes.
     pub fn due(&self, now: Timestamp) -> Option<Timestamp> {
         let mut inner = self.lock();
-        while let Some(((at, key), ())) = inner
-            .timers
-            .first_key_value()
-            .map(|(timer, ())| (timer.clone(), ()))
-        {
+        while let Some((at, key)) = inner.timers.first().cloned() {
             if at > now {
                 return Some(at);
             }

@@ -209,10 +209,11 @@ fn digest_of<'a>(salt: &str, data: impl Iterator<Item = (&'a str, &'a [u8])>) ->
         digest.update(value);
     }
     let digest = digest.finalize();
-    digest[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    digest[..8].iter().fold(String::new(), |mut hex, byte| {
+        use std::fmt::Write;
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 /// Kubernetes allows 253 characters; the number at the end must survive.

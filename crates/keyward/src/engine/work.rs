@@ -27,10 +27,10 @@ use super::{Key, Kind, names, secrets};
 use crate::telemetry::Telemetry;
 
 /// The longest sleep: a clock that jumps, or a machine that slept, is noticed within this time.
-const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
+const LONGEST_SLEEP: Duration = Duration::from_hours(1);
 
 /// How long a login that was read is used without reading it again.
-const LOGIN_LASTS: Duration = Duration::from_secs(60);
+const LOGIN_LASTS: Duration = Duration::from_mins(1);
 
 /// How many answers in a row must be older than an earlier one before they are taken for the truth.
 const BELIEVE_THE_PAST_AFTER: u32 = 5;
@@ -242,6 +242,9 @@ impl World {
     }
 }
 
+/// Namespace and name.
+type SecretAt = (String, String);
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Slot {
     kind: usize,
@@ -261,9 +264,9 @@ struct Opened {
 #[derive(Debug, Default)]
 pub struct Logins {
     /// The newest version seen of every Secret that is not ours: any of them may turn out to be a login.
-    newest: Mutex<HashMap<(String, String), String>>,
+    newest: Mutex<HashMap<SecretAt, String>>,
     opened: Mutex<HashMap<Slot, Opened>>,
-    users: Mutex<HashMap<(String, String), (String, HashSet<Key>)>>,
+    users: Mutex<HashMap<SecretAt, (String, HashSet<Key>)>>,
 }
 
 impl Logins {
