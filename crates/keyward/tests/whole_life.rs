@@ -1,5 +1,7 @@
 //! The whole operator, from the first mint to the last revoke, over an API server in process.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
 mod stage;
 
 use k8s_openapi::api::core::v1::Pod;

@@ -114,7 +114,7 @@ fn by_pull(spec: &PodSpec, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn pod(spec: serde_json::Value) -> Pod {
+    fn pod(spec: &serde_json::Value) -> Pod {
         serde_json::from_value(serde_json::json!({ "metadata": { "name": "p" }, "spec": spec }))
             .unwrap()
     }
@@ -130,14 +130,14 @@ mod tests {
             serde_json::json!({ "containers": [], "imagePullSecrets": [{ "name": "s" }] }),
         ];
         for way in ways {
-            assert!(refers(&pod(way.clone()), "s"), "{way}");
-            assert!(!refers(&pod(way.clone()), "other"), "{way}");
+            assert!(refers(&pod(&way), "s"), "{way}");
+            assert!(!refers(&pod(&way), "other"), "{way}");
         }
     }
 
     #[test]
     fn a_finished_pod_uses_nothing() {
-        let mut done = pod(serde_json::json!({ "containers": [] }));
+        let mut done = pod(&serde_json::json!({ "containers": [] }));
         done.status =
             Some(serde_json::from_value(serde_json::json!({ "phase": "Succeeded" })).unwrap());
         assert!(!is_running(&done));

@@ -1,6 +1,10 @@
 //! A stage with the real kube-apiserver: namespaces with exactly the rights of `deploy/rbac`, operators as processes of
 //! their own, a stand-in issuer, and eyes on everything.
 #![allow(dead_code, reason = "every test file uses its own part of the stage")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a stage that cannot be set up ends the test"
+)]
 
 pub(crate) mod consumer;
 pub(crate) mod leaks;

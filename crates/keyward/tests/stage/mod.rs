@@ -1,5 +1,9 @@
 //! A stage for whole-operator tests: an API server in process, a stand-in issuer, the operator, consumers.
 #![allow(dead_code, reason = "every test file uses its own part of the stage")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a stage that cannot be set up ends the test"
+)]
 
 use std::future::Future;
 use std::sync::Arc;

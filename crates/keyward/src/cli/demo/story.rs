@@ -238,12 +238,8 @@ impl Stage {
   HELD=$(kubectl get democred {NAME} -o jsonpath='{{.status.secretName}}')
   kubectl patch secret $HELD --type=json -p '[{{\"op\":\"add\",\"path\":\"/metadata/finalizers/-\",\"value\":\"example.com/me\"}}]'
   {me} rotate democred/{NAME} --wait
-<<<<<<< HEAD
-  kubectl patch secret $HELD --type=merge -p '{{\"metadata\":{{\"finalizers\":[\"keyward.dev/guard\"]}}}}'
-=======
   # let go; refused as long as others hold it beside you
   kubectl patch secret $HELD --type=json -p '[{{\"op\":\"test\",\"path\":\"/metadata/finalizers/1\",\"value\":\"example.com/me\"}},{{\"op\":\"remove\",\"path\":\"/metadata/finalizers/1\"}}]'
->>>>>>> cli
 
   # end it
   kubectl delete democred {NAME}
