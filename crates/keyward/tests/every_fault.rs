@@ -105,10 +105,9 @@ fn applies(scenario: Scenario, kind: Kind, in_place: bool) -> bool {
     match scenario {
         Scenario::NeverReleased | Scenario::LateConsumer | Scenario::Rollback => !in_place,
         // A person's Secret is gone: there is nothing to make a new one from.
-        Scenario::LoginDeleted => kind != Kind::Provided,
+        Scenario::LoginDeleted | Scenario::IssuerDownDuringDelete => kind != Kind::Provided,
         // The only copy of the value is gone with its Secret.
         Scenario::SecretDeleted | Scenario::Recreated => kind != Kind::SelfRotating,
-        Scenario::IssuerDownDuringDelete => kind != Kind::Provided,
         Scenario::Create
         | Scenario::Rotate
         | Scenario::SpecChange
@@ -209,7 +208,7 @@ impl Run {
             if Instant::now() > deadline {
                 return Err(format!(
                     "waited in vain for {what}; {}",
-                    self.stage.describe().await
+                    self.stage.describe()
                 ));
             }
             if round % 8 == 4
@@ -353,7 +352,7 @@ impl Consumer {
         }
         match old {
             Some((name, value)) if held.is_none() && wanted.is_some() => {
-                *held = Some((name, value))
+                *held = Some((name, value));
             }
             Some((name, _)) => {
                 self.set_holder(&name, false).await;
@@ -413,7 +412,7 @@ async fn play(
     };
     if scenario != Scenario::Create {
         run.stage.create_with(spec.clone()).await;
-        run.until("the first version", |stage| stage.now_settled())
+        run.until("the first version", Stage::now_settled)
             .await?;
         if scenario != Scenario::LateConsumer {
             run.consume();
@@ -503,7 +502,7 @@ async fn act(
         Scenario::Create => {
             run.stage.create_with(spec).await;
             run.consume();
-            run.until("the first version", |stage| stage.now_settled())
+            run.until("the first version", Stage::now_settled)
                 .await?;
         }
         Scenario::Rotate => {
@@ -567,11 +566,11 @@ async fn act(
             run.stage
                 .edit_spec(json!({ "retire": { "rollbackSeconds": 0 } }))
                 .await;
-            run.until("rest", |stage| stage.now_settled()).await?;
+            run.until("rest", Stage::now_settled).await?;
         }
         Scenario::DeleteRevoke | Scenario::DeleteOrphan | Scenario::DeleteRetain => {
             run.stage.delete().await;
-            run.until("the end", |stage| stage.now_gone()).await?;
+            run.until("the end", Stage::now_gone).await?;
             let live = if scenario == Scenario::DeleteRevoke {
                 0
             } else {
@@ -585,7 +584,7 @@ async fn act(
             run.until("the wait is shown", |stage| stage.now_says("IssuerDenied"))
                 .await?;
             run.stage.issuer.enable_login("realm");
-            run.until("the end", |stage| stage.now_gone()).await?;
+            run.until("the end", Stage::now_gone).await?;
             return Ok(Expected {
                 live: 0,
                 gone: true,
@@ -613,10 +612,10 @@ async fn act(
             };
             run.stage
                 .secrets()
-                .create(&Default::default(), &again)
+                .create(&kube::api::PostParams::default(), &again)
                 .await
                 .unwrap();
-            run.until("the end", |stage| stage.now_gone()).await?;
+            run.until("the end", Stage::now_gone).await?;
             return Ok(Expected {
                 live: 0,
                 gone: true,
@@ -624,20 +623,20 @@ async fn act(
         }
         Scenario::Recreated => {
             run.stage.delete().await;
-            run.until("the end", |stage| stage.now_gone()).await?;
+            run.until("the end", Stage::now_gone).await?;
             run.stage.create_with(spec).await;
-            run.until("a version of the new one", |stage| stage.now_settled())
+            run.until("a version of the new one", Stage::now_settled)
                 .await?;
         }
         Scenario::LedgerLost => {
             run.stage.annotate("keyward.dev/ledger", None).await;
-            run.until("the ledger is back", |stage| stage.now_has_ledger())
+            run.until("the ledger is back", Stage::now_has_ledger)
                 .await?;
-            run.until("rest", |stage| stage.now_settled()).await?;
+            run.until("rest", Stage::now_settled).await?;
         }
         Scenario::StatusLost => {
             run.stage.lose_status().await;
-            run.until("rest", |stage| stage.now_settled()).await?;
+            run.until("rest", Stage::now_settled).await?;
         }
     }
     Ok(one)
@@ -652,7 +651,7 @@ async fn check(run: &mut Run, expected: &Expected) -> Result<(), String> {
     })
     .await?;
     if !expected.gone {
-        run.until("rest", |stage| stage.now_settled()).await?;
+        run.until("rest", Stage::now_settled).await?;
         let (id, _) = run
             .stage
             .handed_out()
@@ -668,7 +667,7 @@ async fn check(run: &mut Run, expected: &Expected) -> Result<(), String> {
             return Err("what is handed out is dead".to_owned());
         }
     }
-    run.until("no Secret too many", |stage| stage.now_tidy())
+    run.until("no Secret too many", Stage::now_tidy)
         .await?;
     let family = run.stage.count(|happened| {
         matches!(

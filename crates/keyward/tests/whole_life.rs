@@ -328,7 +328,7 @@ async fn orphan_and_retain_leave_what_they_say() {
                     .until("collected", || async {
                         stage.secrets().get_opt("db-1-1").await.unwrap().is_none()
                     })
-                    .await
+                    .await;
             }
         }
         operator.stop().await;

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Secret;
 use keyward::api::demo::DemoCredential;
 use keyward::engine::work::Clock;
 use keyward::engine::{Engine, Options};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, CustomResourceExt, ResourceExt};
 use serde_json::{Value, json};
 use testbed::apiserver::{self, Server};
@@ -388,7 +388,7 @@ impl Stage {
             .collect()
     }
 
-    pub(crate) async fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let object = self.stored().map(|object| {
             format!(
                 "ledger {} status {} deleting {}",
@@ -507,7 +507,7 @@ impl Stage {
                 let object = self.object().await;
                 let secrets: Vec<String> = self
                     .secrets()
-                    .list(&Default::default())
+                    .list(&ListParams::default())
                     .await
                     .unwrap()
                     .items
