@@ -13,6 +13,9 @@ use crate::{
 /// After a given-up attempt, look for its late fruit once more after this time.
 const SWEEP_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
+/// Longer than the time-out of a self-rotation and of writing down what it returned.
+const ROTATION_TAKES: SignedDuration = SignedDuration::from_mins(5);
+
 /// From this attempt on, a crash loop waits between attempts.
 const PATIENT_ATTEMPTS: u32 = 3;
 
@@ -94,6 +97,12 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         return None;
     }
     if let Some(until) = crash_loop_pause(s, intent)
+        && until > s.now()
+    {
+        waits.version_until(Because::AttemptLost, intent.version, Some(until));
+        return None;
+    }
+    if let Some(until) = somebody_may_be_rotating(s, intent)
         && until > s.now()
     {
         waits.version_until(Because::AttemptLost, intent.version, Some(until));
@@ -286,6 +295,14 @@ fn crash_loop_pause(s: &Scene, intent: &Intent) -> Option<Timestamp> {
             backoff(TroubleKind::Unreachable, lost, &s.facts.uid),
         )
     })
+}
+
+/// A second self-rotation with the same value would kill the whole credential. So an open attempt that is not our own
+/// is left alone until its request, if there is one, must have come back or timed out.
+fn somebody_may_be_rotating(s: &Scene, intent: &Intent) -> Option<Timestamp> {
+    let ours = s.facts.mine == Some(intent.version) || holds(s, intent.version);
+    let rotating = s.facts.issuer.minting == Minting::SelfRotating && !ours;
+    rotating.then(|| later(intent.since, ROTATION_TAKES))
 }
 
 fn holds(s: &Scene, version: Version) -> bool {

@@ -23,7 +23,15 @@ pub fn before_a_revoke(w: &mut World, c: &Configuration, index: u8) {
         Retire::AfterGrace(_) => true,
         Retire::WhenReleased | Retire::WhenExpired => c.lifetime.is_some() || c.has_emergencies(),
     };
-    if held_or_used(w, index) && !(announced && declared) {
+    // Revoking what has expired takes nothing from those who merely use it.
+    let expired = c.lifetime.is_some_and(|lifetime| {
+        let over = |secret: &crate::world::Secret| {
+            secret.credential == index && secret.minted + lifetime <= w.now
+        };
+        credential.born + lifetime <= w.now || w.secrets.iter().any(over)
+    });
+    let in_the_way = held(w, index) || (used(w, index) && !expired);
+    if in_the_way && !(announced && declared) {
         breaks(w, Broken::RevokedWhileHeld);
     }
     let published = match c.policy.delivery {
@@ -43,12 +51,14 @@ pub fn before_a_revoke(w: &mut World, c: &Configuration, index: u8) {
     }
 }
 
-fn held_or_used(w: &World, index: u8) -> bool {
-    let used = w.consumers.iter().any(|consumer| consumer.using == index);
-    let held = w.secrets.iter().any(|secret| {
+fn used(w: &World, index: u8) -> bool {
+    w.consumers.iter().any(|consumer| consumer.using == index)
+}
+
+fn held(w: &World, index: u8) -> bool {
+    w.secrets.iter().any(|secret| {
         secret.kind == Kind::Final && secret.credential == index && secret.holders != 0
-    });
-    used || held
+    })
 }
 
 /// P2: nothing of ours is put beyond new holders while status sends them there.
@@ -81,7 +91,8 @@ pub fn before_a_value_changes(w: &mut World, index: usize) {
     let index = u8::try_from(index).expect("few");
     let relied_on = w.resource.status == index
         || w.target().is_some_and(|target| target.credential == index)
-        || held_or_used(w, index);
+        || used(w, index)
+        || held(w, index);
     if relied_on {
         breaks(w, Broken::ValueChangedUnderneath);
     }
@@ -129,8 +140,10 @@ pub fn when_it_ends(w: &mut World, c: &Configuration) {
         }
         Deletion::Orphan => {}
         Deletion::Retain => {
+            // In place the Secret stays, whichever version is in it by now.
             let kept = |secret: &crate::world::Secret| {
-                secret.credential == w.resource.status && !secret.owned && !secret.leaving
+                let the_one = secret.kind == Kind::Target || secret.credential == w.resource.status;
+                the_one && !secret.owned && !secret.leaving
             };
             if w.resource.status != NOBODY && !w.secret_deleted && !w.secrets.iter().any(kept) {
                 breaks(w, Broken::TookWhatShouldStay);

@@ -343,6 +343,7 @@ fn mint(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) -> Repl
     let born = Credential {
         mark: r.version,
         value,
+        born: w.now,
         live: true,
         late,
         ..Credential::default()

@@ -40,6 +40,7 @@ pub fn bit(v: V) -> u64 {
 pub struct Credential {
     pub mark: V,
     pub value: u8,
+    pub born: u32,
     pub live: bool,
     pub foreign: bool,
     /// It came to life after its attempt had been given up.
