@@ -1,5 +1,11 @@
 //! Restarts and two replicas, on the real kube-apiserver.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails, and figures are for people"
+)]
+
 mod real_stage;
 
 use std::sync::Arc;

@@ -90,6 +90,21 @@ pub(crate) async fn until(
     Ok(())
 }
 
+/// The test itself must not be what is waited for.
+struct Soon;
+
+impl Iterator for Soon {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(Duration::from_millis(200))
+    }
+}
+
+impl kube::runtime::utils::Backoff for Soon {
+    fn reset(&mut self) {}
+}
+
 /// What a watch over the whole cluster shows.
 #[derive(Clone)]
 pub(crate) struct Watched<K>(Arc<Mutex<HashMap<(String, String), Arc<K>>>>);
@@ -102,7 +117,7 @@ where
         let watched = Self(Arc::default());
         let seen = watched.clone();
         tokio::spawn(async move {
-            let mut events = watcher(api, Config::default()).default_backoff().boxed();
+            let mut events = watcher(api, Config::default()).backoff(Soon).boxed();
             while let Some(event) = events.next().await {
                 let mut all = seen.0.lock().unwrap_or_else(PoisonError::into_inner);
                 match event {
