@@ -33,7 +33,7 @@ const PROMPTLY: Duration = Duration::from_secs(10);
 /// How long it may take to notice that a cause is gone: two of the longest pauses of a watch, and a bit.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the API server is away.
-const ABSENCE: Duration = Duration::from_secs(60);
+const ABSENCE: Duration = Duration::from_mins(1);
 
 const USER: &str = "keyward-bad-input";
 

@@ -37,7 +37,7 @@ const fn way(kind: Kind, in_place: bool) -> Way {
 const AT_ONCE: usize = 8;
 
 /// Longer than any back-off that a single kill can lead to.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 async fn plane() -> &'static ControlPlane {
     static PLANE: OnceCell<ControlPlane> = OnceCell::const_new();

@@ -65,13 +65,13 @@ fn manifest<A: DeserializeOwned, B: DeserializeOwned>(file: &str) -> (A, B) {
     (role, serde_saphyr::from_str(binding).unwrap())
 }
 
-fn subject(kind: &str, name: &str) -> Option<Vec<Subject>> {
-    Some(vec![Subject {
+fn subject(kind: &str, name: &str) -> Vec<Subject> {
+    vec![Subject {
         kind: kind.to_owned(),
         name: name.to_owned(),
         api_group: Some("rbac.authorization.k8s.io".to_owned()),
         namespace: None,
-    }])
+    }]
 }
 
 /// Waits for what must come true by itself.
@@ -107,7 +107,10 @@ impl kube::runtime::utils::Backoff for Soon {
 
 /// What a watch over the whole cluster shows.
 #[derive(Clone)]
-pub(crate) struct Watched<K>(Arc<Mutex<HashMap<(String, String), Arc<K>>>>);
+pub(crate) struct Watched<K>(Arc<Mutex<ByName<K>>>);
+
+/// By namespace and name.
+type ByName<K> = HashMap<(String, String), Arc<K>>;
 
 impl<K> Watched<K>
 where
@@ -163,7 +166,7 @@ impl Stage {
     pub(crate) async fn on(plane: &'static ControlPlane) -> Self {
         let client = plane.client();
         let (role, mut binding): (ClusterRole, ClusterRoleBinding) = manifest("cluster-role.yaml");
-        binding.subjects = subject("Group", GROUP);
+        binding.subjects = Some(subject("Group", GROUP));
         put(&Api::all(client.clone()), &role).await;
         put(&Api::all(client.clone()), &binding).await;
         let resource = ApiResource::erase::<DemoCredential>(&());
@@ -185,7 +188,7 @@ impl Stage {
 
     pub(crate) async fn grant(&self, namespace: &str, user: &str) {
         let (role, mut binding): (Role, RoleBinding) = manifest("namespace-role.yaml");
-        binding.subjects = subject("User", user);
+        binding.subjects = Some(subject("User", user));
         put(&Api::namespaced(self.client.clone(), namespace), &role).await;
         put(&Api::namespaced(self.client.clone(), namespace), &binding).await;
     }
@@ -203,7 +206,7 @@ impl Stage {
         let (mut role, mut binding): (Role, RoleBinding) = manifest("lease-role.yaml");
         role.metadata.namespace = None;
         binding.metadata.namespace = None;
-        binding.subjects = subject("User", user);
+        binding.subjects = Some(subject("User", user));
         put(&Api::namespaced(self.client.clone(), namespace), &role).await;
         put(&Api::namespaced(self.client.clone(), namespace), &binding).await;
     }
