@@ -1,5 +1,11 @@
 //! Restarts and two replicas, on the real kube-apiserver.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails, and figures are for people"
+)]
+
 mod real_stage;
 
 use std::sync::Arc;
@@ -425,6 +431,6 @@ async fn a_planted_leak_is_found_wherever_it_is() {
         metrics.contains("keyward_passes_total"),
         "there are metrics"
     );
-    let outside = String::from_utf8_lossy(&operator.from_outside()).into_owned();
+    let outside = String::from_utf8_lossy(&operator.seen_from_outside()).into_owned();
     assert!(outside.contains("run\0--controllers") && outside.contains("KUBECONFIG="));
 }

@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DynamicObject, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::{self, DefaultBackoff, Event, watcher};
 use kube::{Api, ResourceExt};
 
 use super::queue::Sighting;
@@ -124,7 +126,7 @@ async fn follow<K, F>(
     let patience = world.options.effect_timeout * 2;
     loop {
         let mut events: Watch<K> = watcher(api.clone(), watcher::Config::default())
-            .default_backoff()
+            .backoff(Pauses::default())
             .boxed();
         let mut listing = true;
         loop {
@@ -158,6 +160,27 @@ async fn follow<K, F>(
                 None => break,
             }
         }
+    }
+}
+
+/// The usual growing pauses, but never so long that an API server which is back for minutes looks gone to us: a watch
+/// needs two tries then, the first to hear that what it knew has expired.
+#[derive(Default)]
+struct Pauses(DefaultBackoff);
+
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+
+impl Iterator for Pauses {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0.next().map(|pause| pause.min(LONGEST_PAUSE))
+    }
+}
+
+impl Backoff for Pauses {
+    fn reset(&mut self) {
+        self.0.reset();
     }
 }
 

@@ -38,7 +38,7 @@ impl Written {
 
     /// Command line and environment alone.
     pub(crate) fn add_outside(&mut self, operator: &Operator) {
-        self.add("command line and environment", operator.from_outside());
+        self.add("command line and environment", operator.seen_from_outside());
     }
 
     /// Every object that anybody may read, of a namespace: all but what is in Secrets.

@@ -69,13 +69,13 @@ fn manifest<A: DeserializeOwned, B: DeserializeOwned>(file: &str) -> (A, B) {
     (role, serde_saphyr::from_str(binding).unwrap())
 }
 
-fn subject(kind: &str, name: &str) -> Option<Vec<Subject>> {
-    Some(vec![Subject {
+fn subject(kind: &str, name: &str) -> Vec<Subject> {
+    vec![Subject {
         kind: kind.to_owned(),
         name: name.to_owned(),
         api_group: Some("rbac.authorization.k8s.io".to_owned()),
         namespace: None,
-    }])
+    }]
 }
 
 /// Waits for what must come true by itself.
@@ -94,9 +94,27 @@ pub(crate) async fn until(
     Ok(())
 }
 
+/// The test itself must not be what is waited for.
+struct Soon;
+
+impl Iterator for Soon {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(Duration::from_millis(200))
+    }
+}
+
+impl kube::runtime::utils::Backoff for Soon {
+    fn reset(&mut self) {}
+}
+
 /// What a watch over the whole cluster shows.
 #[derive(Clone)]
-pub(crate) struct Watched<K>(Arc<Mutex<HashMap<(String, String), Arc<K>>>>);
+pub(crate) struct Watched<K>(Arc<Mutex<ByName<K>>>);
+
+/// By namespace and name.
+type ByName<K> = HashMap<(String, String), Arc<K>>;
 
 impl<K> Watched<K>
 where
@@ -106,7 +124,7 @@ where
         let watched = Self(Arc::default());
         let seen = watched.clone();
         tokio::spawn(async move {
-            let mut events = watcher(api, Config::default()).default_backoff().boxed();
+            let mut events = watcher(api, Config::default()).backoff(Soon).boxed();
             while let Some(event) = events.next().await {
                 let mut all = seen.0.lock().unwrap_or_else(PoisonError::into_inner);
                 match event {
@@ -152,7 +170,7 @@ impl Stage {
     pub(crate) async fn on(plane: &'static ControlPlane) -> Self {
         let client = plane.client();
         let (role, mut binding): (ClusterRole, ClusterRoleBinding) = manifest("cluster-role.yaml");
-        binding.subjects = subject("Group", GROUP);
+        binding.subjects = Some(subject("Group", GROUP));
         put(&Api::all(client.clone()), &role).await;
         put(&Api::all(client.clone()), &binding).await;
         let resource = ApiResource::erase::<DemoCredential>(&());
@@ -174,7 +192,7 @@ impl Stage {
 
     pub(crate) async fn grant(&self, namespace: &str, user: &str) {
         let (role, mut binding): (Role, RoleBinding) = manifest("namespace-role.yaml");
-        binding.subjects = subject("User", user);
+        binding.subjects = Some(subject("User", user));
         put(&Api::namespaced(self.client.clone(), namespace), &role).await;
         put(&Api::namespaced(self.client.clone(), namespace), &binding).await;
     }
@@ -192,7 +210,7 @@ impl Stage {
         let (mut role, mut binding): (Role, RoleBinding) = manifest("lease-role.yaml");
         role.metadata.namespace = None;
         binding.metadata.namespace = None;
-        binding.subjects = subject("User", user);
+        binding.subjects = Some(subject("User", user));
         put(&Api::namespaced(self.client.clone(), namespace), &role).await;
         put(&Api::namespaced(self.client.clone(), namespace), &binding).await;
     }

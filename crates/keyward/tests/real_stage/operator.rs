@@ -136,7 +136,7 @@ impl Operator {
     }
 
     /// Command line and environment, as everybody on the machine may see them.
-    pub(crate) fn from_outside(&self) -> Vec<u8> {
+    pub(crate) fn seen_from_outside(&self) -> Vec<u8> {
         let read = |what: &str| std::fs::read(format!("/proc/{}/{what}", self.pid()));
         [read("cmdline"), read("environ")]
             .into_iter()
@@ -160,6 +160,10 @@ fn kill_if_we_die(pid: u32) {
             grep -qsF "KEYWARD-TEST-$1" "/proc/$pid/environ" && kill -9 "$pid"
         done"#;
     static GUARD: OnceLock<Mutex<ChildStdin>> = OnceLock::new();
+    #[expect(
+        clippy::zombie_processes,
+        reason = "it outlives us: that is its purpose"
+    )]
     let guard = GUARD.get_or_init(|| {
         let mut shell = Command::new("sh")
             .args(["-c", WATCH, "guard", &std::process::id().to_string()])
