@@ -70,7 +70,7 @@ impl std::fmt::Debug for Sight {
 pub struct Memory {
     pub checked: Option<Timestamp>,
     pub in_hand: Option<Fresh>,
-    /// The resource as last seen, for what outlives it.
+    /// The resource as last seen, for what outlives it. Between passes only what is departed keeps it.
     pub last: Option<DynamicObject>,
     /// Failures in a row of reaching the API server.
     pub unreachable: u32,

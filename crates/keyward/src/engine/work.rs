@@ -528,6 +528,10 @@ async fn turn(world: &World, key: Key, mut memory: Memory) {
             }
         }
     };
+    if key.departed.is_none() {
+        // Only what outlives its resource has to remember it. Kept for everyone, this would be most of our memory.
+        memory.last = None;
+    }
     let horizon = Horizon {
         resource: seen.resource,
         secrets: seen.secrets.into_iter().collect(),
