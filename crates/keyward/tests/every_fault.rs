@@ -412,8 +412,7 @@ async fn play(
     };
     if scenario != Scenario::Create {
         run.stage.create_with(spec.clone()).await;
-        run.until("the first version", Stage::now_settled)
-            .await?;
+        run.until("the first version", Stage::now_settled).await?;
         if scenario != Scenario::LateConsumer {
             run.consume();
             if !in_place {
@@ -502,8 +501,7 @@ async fn act(
         Scenario::Create => {
             run.stage.create_with(spec).await;
             run.consume();
-            run.until("the first version", Stage::now_settled)
-                .await?;
+            run.until("the first version", Stage::now_settled).await?;
         }
         Scenario::Rotate => {
             run.stage.rotate("again").await;
@@ -667,8 +665,7 @@ async fn check(run: &mut Run, expected: &Expected) -> Result<(), String> {
             return Err("what is handed out is dead".to_owned());
         }
     }
-    run.until("no Secret too many", Stage::now_tidy)
-        .await?;
+    run.until("no Secret too many", Stage::now_tidy).await?;
     let family = run.stage.count(|happened| {
         matches!(
             happened,

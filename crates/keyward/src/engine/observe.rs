@@ -16,6 +16,9 @@ use super::trouble::Fault;
 use super::work::World;
 use super::{Key, Kind, names, secrets};
 
+/// How many Secrets that are gone are remembered: their late events must not wake anybody.
+const MOST_GONE: usize = 16;
+
 /// What one pass has seen and learned so far. Everything in it may be lost at any moment.
 pub struct Sight {
     pub kind: Arc<dyn Kind>,
@@ -71,7 +74,7 @@ impl std::fmt::Debug for Sight {
 pub struct Memory {
     pub checked: Option<Timestamp>,
     pub in_hand: Option<Fresh>,
-    /// The resource as last seen, for what outlives it.
+    /// The resource as last seen, for what outlives it. Between passes only what is departed keeps it.
     pub last: Option<DynamicObject>,
     /// Failures in a row of reaching the API server.
     pub unreachable: u32,
@@ -97,13 +100,13 @@ impl Sight {
         if !self.gone {
             self.horizon.resource = self.object.resource_version();
         }
-        let gone = std::mem::take(&mut self.horizon.gone);
+        let forget = self.horizon.gone.len().saturating_sub(MOST_GONE);
+        self.horizon.gone.drain(..forget);
         let seen = self
             .secrets
             .iter()
             .filter_map(|secret| Some((secret.uid()?, secret.resource_version()?)));
         self.horizon.secrets = seen.collect();
-        self.horizon.gone = gone.into_iter().collect();
         self.horizon.login = Some(self.login.clone());
     }
 

@@ -566,6 +566,10 @@ async fn turn(world: &World, key: Key, mut memory: Memory, mut horizon: Horizon)
             }
         }
     };
+    if key.departed.is_none() {
+        // Only what outlives its resource has to remember it. Kept for everyone, this would be most of our memory.
+        memory.last = None;
+    }
     world.queue.finish(&key, memory, horizon, &then);
 }
 

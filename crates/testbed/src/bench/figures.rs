@@ -26,7 +26,8 @@ pub struct Figures {
     pub rss_mebibytes: f64,
     /// The most memory the first process ever had.
     pub rss_peak_mebibytes: f64,
-    pub restart_rss_mebibytes: f64,
+    /// The most memory the second process had until it was warm.
+    pub restart_rss_peak_mebibytes: f64,
     /// While minting, of all users: by the audit log, and by the API server's own metrics.
     pub audited: u64,
     pub answered: u64,

@@ -65,7 +65,7 @@ pub(super) async fn measure(plan: &Plan, n: u32) -> anyhow::Result<Figures> {
     let mints_before = stage.issuer.faults().count(Verb::Mint);
     let (restart, restarted) = stage.restart(n).await?;
     let restart_mints = stage.issuer.faults().count(Verb::Mint) - mints_before;
-    let restart_rss = restarted.memory()?.now;
+    let restart_rss_peak_mebibytes = restarted.memory()?.peak;
     restarted.kill().await?;
     stage.progress.say("done");
     stage.plane.stop().await?;
@@ -79,7 +79,7 @@ pub(super) async fn measure(plan: &Plan, n: u32) -> anyhow::Result<Figures> {
         restart_mints,
         rss_mebibytes: memory.now,
         rss_peak_mebibytes: memory.peak,
-        restart_rss_mebibytes: restart_rss,
+        restart_rss_peak_mebibytes,
         audited,
         answered,
     })
