@@ -284,7 +284,11 @@ async fn mint(world: &World, sight: &mut Sight, version: Version) -> Result<(), 
             sight.issued = Known::NotAsked;
             Ok(())
         }
-        Err(trouble) => Err(Fault::Issuer(trouble)),
+        Err(trouble) => {
+            // It may have come about: what was listed before no longer counts.
+            sight.issued = Known::NotAsked;
+            Err(Fault::Issuer(trouble))
+        }
     }
 }
 

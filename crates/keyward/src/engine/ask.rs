@@ -28,7 +28,7 @@ pub async fn ask(
             sight.read_after_listing = false;
             sight.issued = match asked {
                 Ok(listing) => {
-                    sight.checked = Some(world.now());
+                    sight.compared = true;
                     lifecycle::Known::Is(listing)
                 }
                 Err(trouble) => lifecycle::Known::Failed(trouble),
@@ -36,9 +36,7 @@ pub async fn ask(
         }
         Question::Works(version) => {
             let is = works(world, sight, version).await;
-            if is.is_ok() {
-                sight.checked = Some(world.now());
-            }
+            sight.compared |= is.is_ok();
             sight.works = Some(Answer { about: version, is });
         }
         Question::Referrers(version) => {

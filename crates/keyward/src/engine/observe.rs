@@ -20,6 +20,10 @@ use super::{Key, Kind, names, secrets};
 const MOST_GONE: usize = 16;
 
 /// What one pass has seen and learned so far. Everything in it may be lost at any moment.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that was or was not seen"
+)]
 pub struct Sight {
     pub kind: Arc<dyn Kind>,
     /// As last read, or as last known when it is gone.
@@ -43,6 +47,8 @@ pub struct Sight {
     pub warned: Vec<Version>,
     pub failed: Option<(Purpose, Trouble)>,
     pub checked: Option<Timestamp>,
+    /// The issuer was compared with the ledger in this pass.
+    pub compared: bool,
     /// Something stands in the way of the spec that only the cluster could tell.
     pub obstacle: Option<Refusal>,
 }
@@ -183,6 +189,7 @@ pub async fn observe(
         warned: Vec::new(),
         failed: None,
         checked: memory.checked,
+        compared: false,
         obstacle: None,
     }))
 }

@@ -71,6 +71,12 @@ async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Outcome, Faul
     for _ in 0..MOST_DECISIONS {
         let facts = facts(sight, world.now(), world.started());
         let decision = decide(&facts);
+        if matches!(decision.next, Next::Rest { .. }) && comparison_is_over(sight) {
+            // Only now: as long as what the comparison showed is not dealt with, it must be made again.
+            sight.compared = false;
+            sight.checked = Some(world.now());
+            continue;
+        }
         let result = match &decision.next {
             Next::Ask(question) => ask(world, key, sight, *question).await,
             Next::Do(step) => perform(world, sight, step, &decision).await,
@@ -101,6 +107,19 @@ async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Outcome, Faul
         }
     }
     Ok(Outcome::Again)
+}
+
+/// The issuer was compared with the ledger, and nothing that it showed is left to do.
+fn comparison_is_over(sight: &Sight) -> bool {
+    let failed = match super::facts::ledger(sight) {
+        lifecycle::LedgerState::Is(ledger) => {
+            ledger.setbacks.retire.is_some() || ledger.setbacks.check.is_some()
+        }
+        lifecycle::LedgerState::Absent
+        | lifecycle::LedgerState::Unreadable
+        | lifecycle::LedgerState::Newer => false,
+    };
+    sight.compared && !failed
 }
 
 /// What hangs on somebody else's object or act, such as a login or a holder, is looked at again now and then: a watch
