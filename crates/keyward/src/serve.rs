@@ -9,7 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 
-use crate::engine::work::World;
+use crate::engine::world::World;
 
 /// Serves until the process ends. The address is returned first, so that port 0 can be used.
 pub async fn serve(

@@ -1,37 +1,37 @@
-//! A real kubectl against the in-process server. Without a kubectl on PATH there is nothing to check.
+//! A real kubectl against the in-process server: the one of the real control plane.
 
 use std::{
     io::Write as _,
+    path::PathBuf,
     process::{Command, Output, Stdio},
 };
 
 use serde_json::json;
 use testbed::apiserver::{Options, Server};
+use testbed::controlplane::programs::{self, Program};
 
 struct Kubectl {
     home: tempfile::TempDir,
+    program: PathBuf,
 }
 
 impl Kubectl {
-    fn new(server: &Server) -> Option<Self> {
-        let found = Command::new("kubectl")
-            .args(["version", "--client"])
-            .output();
-        if !found.is_ok_and(|o| o.status.success()) {
-            eprintln!("skipped: no kubectl on PATH");
-            return None;
-        }
+    async fn new(server: &Server) -> Self {
+        let programs = programs::ready()
+            .await
+            .expect("the programs of a control plane");
+        let program = programs.path(Program::Kubectl).to_owned();
         let home = tempfile::tempdir().expect("a temporary directory");
         std::fs::write(
             home.path().join("config"),
             server.kubeconfig_yaml().expect("a listening server"),
         )
         .expect("a writable directory");
-        Some(Self { home })
+        Self { home, program }
     }
 
     fn run(&self, words: &str, input: &str) -> Output {
-        let mut child = Command::new("kubectl")
+        let mut child = Command::new(&self.program)
             .args(words.split_whitespace())
             .env("KUBECONFIG", self.home.path().join("config"))
             .env("HOME", self.home.path())
@@ -80,9 +80,7 @@ async fn kubectl_works_as_with_any_cluster() {
     })
     .await
     .unwrap();
-    let Some(kubectl) = Kubectl::new(&server) else {
-        return;
-    };
+    let kubectl = Kubectl::new(&server).await;
 
     kubectl.says("create namespace shop");
     kubectl.says("create secret generic door -n shop --from-literal=key=value");

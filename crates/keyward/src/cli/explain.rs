@@ -17,7 +17,7 @@ use crate::engine::ask::ask;
 use crate::engine::facts::facts;
 use crate::engine::observe::{Memory, observe};
 use crate::engine::queue::Horizon;
-use crate::engine::work::Clock;
+use crate::engine::world::Clock;
 use crate::engine::{Engine, Key, Options};
 
 /// More questions than any decision needs.

@@ -16,7 +16,7 @@ use super::output::{OutputArgs, say};
 use super::target::{Target, TargetArgs, ledger_of};
 use crate::engine::conditions;
 use crate::engine::names;
-use crate::engine::work::Clock;
+use crate::engine::world::Clock;
 
 /// How often the resource is looked at while waiting.
 const EVERY: Duration = Duration::from_millis(200);

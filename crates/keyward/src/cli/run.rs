@@ -17,7 +17,7 @@ use crate::controllers;
 use crate::engine::lease::LeaseOptions;
 use crate::engine::trouble::Fault;
 use crate::engine::watch::Scope;
-use crate::engine::work::{Clock, World};
+use crate::engine::world::{Clock, World};
 use crate::engine::{Engine, Kind, Options};
 
 /// How long passes under way may take to come to their end; less than the 30 seconds a pod is given by default.

@@ -13,7 +13,7 @@ use super::holders::{self, Held};
 use super::output::{OutputArgs, table};
 use super::target::{known_kinds, ledger_of};
 use super::words::until;
-use crate::engine::work::Clock;
+use crate::engine::world::Clock;
 use crate::engine::{Kind, conditions, names};
 
 /// Show all credentials: ready? which version and Secret? what next, and who still holds an old one?

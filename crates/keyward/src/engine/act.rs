@@ -14,7 +14,7 @@ use super::ask::open;
 use super::observe::{Fresh, Sight};
 use super::secrets::{self, Record};
 use super::trouble::Fault;
-use super::work::World;
+use super::world::World;
 use super::{events, names, report};
 
 /// Performs exactly this step.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::observe::{Fresh, Sight, look_again};
 use super::trouble::Fault;
-use super::work::World;
+use super::world::World;
 use super::{Key, referrers, secrets};
 
 /// Asks, and puts the answer, or the failure to get one, where the next decision sees it.

@@ -9,7 +9,7 @@ use lifecycle::{Because, LedgerState, SecretName, Severity, Version};
 
 use super::observe::Sight;
 use super::trouble::Fault;
-use super::work::World;
+use super::world::World;
 
 /// What an event says.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client, ResourceExt};
 
-use super::work::Clock;
+use super::world::Clock;
 
 #[derive(Debug, Clone)]
 pub struct LeaseOptions {

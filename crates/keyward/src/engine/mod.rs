@@ -12,6 +12,7 @@ pub mod facts;
 pub mod kind;
 pub mod lease;
 pub mod limits;
+pub mod logins;
 pub mod names;
 pub mod observe;
 pub mod pass;
@@ -22,6 +23,8 @@ pub mod secrets;
 pub mod trouble;
 pub mod watch;
 pub mod work;
+pub mod world;
 
 pub use kind::{Key, Kind, LoginRef, Terms, Wish};
-pub use work::{Engine, Options};
+pub use work::Engine;
+pub use world::Options;

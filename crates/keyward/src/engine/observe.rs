@@ -13,7 +13,7 @@ use sources::{Source, Values};
 
 use super::queue::Horizon;
 use super::trouble::Fault;
-use super::work::World;
+use super::world::World;
 use super::{Key, Kind, names, secrets};
 
 /// How many Secrets that are gone are remembered: their late events must not wake anybody.

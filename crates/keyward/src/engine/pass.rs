@@ -10,7 +10,7 @@ use super::facts::facts;
 use super::observe::{Memory, Sight, look_again, observe};
 use super::queue::Horizon;
 use super::trouble::Fault;
-use super::work::World;
+use super::world::World;
 use super::{Key, events, report};
 
 /// More decisions than any life needs in one go; beyond this the pass yields and is taken up again.

@@ -9,7 +9,7 @@ use lifecycle::{Holder, Version};
 
 use super::observe::{Sight, stored};
 use super::trouble::Fault;
-use super::work::World;
+use super::world::World;
 
 /// Pods are listed in pages of this size: a namespace can hold thousands.
 const PAGE: u32 = 500;

@@ -10,7 +10,7 @@ use super::facts::{facts, ledger};
 use super::names;
 use super::observe::Sight;
 use super::trouble::Fault;
-use super::work::World;
+use super::world::World;
 
 /// What a kind needs to write its status.
 #[derive(Debug)]

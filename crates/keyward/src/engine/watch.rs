@@ -13,7 +13,7 @@ use kube::runtime::watcher::{self, DefaultBackoff, Event, watcher};
 use kube::{Api, ResourceExt};
 
 use super::queue::Sighting;
-use super::work::World;
+use super::world::World;
 use super::{Key, names};
 
 /// Which namespaces are ours to look at.

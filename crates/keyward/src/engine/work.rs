@@ -1,9 +1,7 @@
-//! The operator at work: workers, timers, sources, and the end.
+//! The operator at work: workers, timers, and the end.
 
-use std::collections::{HashMap, HashSet};
-use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,25 +10,23 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DynamicObject, ListParams, ObjectMeta, TypeMeta};
 use kube::{Api, Client, ResourceExt};
-use lifecycle::{Because, ClusterId, Refusal, Trouble, TroubleKind};
-use sources::{Source, SourceError};
+use lifecycle::ClusterId;
 use tokio_util::sync::CancellationToken;
 
-use super::lease::{self, LeaseOptions, Standing};
+use super::lease::{self, Standing};
 use super::limits::Limits;
+use super::logins::Logins;
 use super::observe::Memory;
 use super::pass::{Outcome, pass};
-use super::queue::{Horizon, Queue, Then, not_newer};
+use super::queue::{Horizon, Queue, Then};
 use super::trouble::Fault;
-use super::watch::{Scope, watch};
-use super::{Key, Kind, names, secrets};
+use super::watch::watch;
+use super::world::{Clock, Options, Readiness, World};
+use super::{Key, Kind, names};
 use crate::telemetry::Telemetry;
 
 /// The longest sleep: a clock that jumps, or a machine that slept, is noticed within this time.
 const LONGEST_SLEEP: Duration = Duration::from_hours(1);
-
-/// How long a login that was read is used without reading it again.
-const LOGIN_LASTS: Duration = Duration::from_mins(1);
 
 /// How many answers in a row must be older than an earlier one before they are taken for the truth.
 const BELIEVE_THE_PAST_AFTER: u32 = 5;
@@ -38,343 +34,6 @@ const BELIEVE_THE_PAST_AFTER: u32 = 5;
 /// When the remains of a departed resource are looked for, after its end.
 const AFTERLIFE: [SignedDuration; 2] =
     [SignedDuration::from_mins(1), SignedDuration::from_mins(10)];
-
-#[derive(Debug, Clone)]
-pub struct Options {
-    pub scope: Scope,
-    /// Resources worked on at once.
-    pub concurrency: usize,
-    /// Requests under way per issuer.
-    pub per_issuer: usize,
-    /// No single effect may take longer.
-    pub effect_timeout: Duration,
-    pub lease: Option<LeaseOptions>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            scope: Scope::All,
-            concurrency: 16,
-            per_issuer: 8,
-            effect_timeout: Duration::from_secs(30),
-            lease: None,
-        }
-    }
-}
-
-/// The wall clock, which tests may move.
-#[derive(Debug, Clone, Default)]
-pub struct Clock(Arc<AtomicI64>);
-
-impl Clock {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place where the operator looks at the clock"
-    )]
-    pub fn now(&self) -> Timestamp {
-        let now = Timestamp::now();
-        now.checked_add(SignedDuration::from_secs(self.0.load(Ordering::Relaxed)))
-            .unwrap_or(now)
-    }
-
-    pub fn jump(&self, seconds: i64) {
-        self.0.fetch_add(seconds, Ordering::Relaxed);
-    }
-}
-
-/// Everything a pass can reach.
-pub struct World {
-    pub client: Client,
-    pub kinds: Vec<Arc<dyn Kind>>,
-    pub cluster: ClusterId,
-    pub identity: String,
-    pub options: Options,
-    pub queue: Queue,
-    pub telemetry: Telemetry,
-    pub logins: Logins,
-    pub ready: Readiness,
-    pub clock: Clock,
-    standing: Standing,
-    limits: Limits,
-    started: Mutex<Timestamp>,
-    nonce: AtomicI64,
-}
-
-impl std::fmt::Debug for World {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("World")
-            .field("identity", &self.identity)
-            .finish_non_exhaustive()
-    }
-}
-
-impl World {
-    pub fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    /// When this process took up the work: at its start, or when it came to lead.
-    pub fn started(&self) -> Timestamp {
-        *self.started.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn random(&self) -> [u8; 32] {
-        rand::random()
-    }
-
-    /// Something that no other event of ours is named by.
-    pub fn nonce(&self) -> String {
-        let count = self.nonce.fetch_add(1, Ordering::Relaxed);
-        format!(
-            "{:x}{:x}",
-            self.started().as_millisecond(),
-            count.wrapping_add(i64::from(rand::random::<u16>()) << 24)
-        )
-    }
-
-    /// A request to the API server, with a limit on its time.
-    pub async fn timed<T>(
-        &self,
-        act: &'static str,
-        request: impl Future<Output = kube::Result<T>>,
-    ) -> Result<T, Fault> {
-        match tokio::time::timeout(self.options.effect_timeout, request).await {
-            Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(error)) => Err(Fault::of(act, &error)),
-            Err(_) => Err(Fault::TimedOut(act)),
-        }
-    }
-
-    /// A request to an issuer: within its limit, within its time.
-    pub async fn at_issuer<T>(
-        &self,
-        source: &Arc<dyn Source>,
-        act: &'static str,
-        request: impl Future<Output = Result<T, SourceError>>,
-    ) -> Result<T, Trouble> {
-        let _place = self.limits.enter(source.place()).await;
-        let begun = Instant::now();
-        let result = match tokio::time::timeout(self.options.effect_timeout, request).await {
-            Ok(result) => result.map_err(|error| error.to_trouble()),
-            Err(_) => Err(Trouble::new(
-                TroubleKind::Unreachable,
-                format!("{act}: no answer from the issuer in time"),
-            )),
-        };
-        self.telemetry.issuer_request(
-            act,
-            result.as_ref().err().map(|trouble| trouble.kind),
-            begun.elapsed(),
-        );
-        result
-    }
-
-    /// Minting and destroying is begun only while the lease outlasts it.
-    pub fn may_begin(&self, act: &'static str) -> Result<(), Fault> {
-        let needed = self.options.effect_timeout.min(Duration::from_secs(5));
-        if self.standing.lasts(needed) {
-            Ok(())
-        } else {
-            Err(Fault::Deposed(act))
-        }
-    }
-
-    /// The source for a resource and a text that changes with its login. A missing login is a refusal, not a fault.
-    pub async fn source(
-        &self,
-        index: usize,
-        kind: &dyn Kind,
-        object: &DynamicObject,
-        fresh: bool,
-    ) -> Result<(Result<Arc<dyn Source>, Refusal>, String), Fault> {
-        let namespace = object.namespace().unwrap_or_default();
-        let Some(login) = kind.login(object) else {
-            let refusal = Refusal {
-                because: Because::InvalidSpec,
-                detail: "the spec names no login".to_owned(),
-            };
-            return Ok((Err(refusal), String::new()));
-        };
-        let slot = Slot {
-            kind: index,
-            namespace: namespace.clone(),
-            login: login.secret.clone(),
-            place: kind.place(object),
-        };
-        let user = Key {
-            kind: index,
-            namespace: namespace.clone(),
-            name: object.name_any(),
-            departed: None,
-        };
-        if !fresh && let Some((source, version)) = self.logins.cached(&slot) {
-            self.logins.used_by(&slot, user, &version);
-            return Ok((Ok(source), version));
-        }
-        let found = self
-            .timed(
-                "reading the login",
-                self.secrets(&namespace).get_opt(&login.secret),
-            )
-            .await?;
-        let Some(found) = found else {
-            self.logins.used_by(&slot, user, "");
-            let detail = format!("there is no Secret {} in this namespace", login.secret);
-            return Ok((
-                Err(Refusal {
-                    because: Because::LoginMissing,
-                    detail,
-                }),
-                "missing".to_owned(),
-            ));
-        };
-        let version = found.resource_version().unwrap_or_default();
-        if self.logins.has_newer(&slot, &version) {
-            return Err(Fault::Past);
-        }
-        self.logins.used_by(&slot, user, &version);
-        let source = kind.open(object, &secrets::values(&found));
-        if let Ok(source) = &source {
-            self.logins.keep(slot, source.clone(), version.clone());
-        }
-        Ok((source, version))
-    }
-}
-
-/// Namespace and name.
-type SecretAt = (String, String);
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Slot {
-    kind: usize,
-    namespace: String,
-    login: String,
-    place: String,
-}
-
-#[derive(Debug)]
-struct Opened {
-    source: Arc<dyn Source>,
-    version: String,
-    at: Instant,
-}
-
-/// Sources by login, and who uses which login. A convenience: an old login is refused by the issuer, not by us.
-#[derive(Debug, Default)]
-pub struct Logins {
-    /// The newest version seen of every Secret that is not ours: any of them may turn out to be a login.
-    newest: Mutex<HashMap<SecretAt, String>>,
-    opened: Mutex<HashMap<Slot, Opened>>,
-    users: Mutex<HashMap<SecretAt, (String, HashSet<Key>)>>,
-}
-
-impl Logins {
-    /// A source with the newest login anybody has seen, opened not long ago.
-    fn cached(&self, slot: &Slot) -> Option<(Arc<dyn Source>, String)> {
-        let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        let newest = users
-            .get(&(slot.namespace.clone(), slot.login.clone()))
-            .map(|(version, _)| version.clone())
-            .unwrap_or_default();
-        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = |opened: &&Opened| {
-            opened.at.elapsed() < LOGIN_LASTS && not_newer(&newest, &opened.version)
-        };
-        opened
-            .get(slot)
-            .filter(fresh)
-            .map(|opened| (opened.source.clone(), opened.version.clone()))
-    }
-
-    fn keep(&self, slot: Slot, source: Arc<dyn Source>, version: String) {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.retain(|_, old| old.at.elapsed() < LOGIN_LASTS);
-        opened.insert(
-            slot,
-            Opened {
-                source,
-                version,
-                at: Instant::now(),
-            },
-        );
-    }
-
-    fn used_by(&self, slot: &Slot, user: Key, version: &str) {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = users
-            .entry((slot.namespace.clone(), slot.login.clone()))
-            .or_default();
-        if entry.0.is_empty() || not_newer(&entry.0, version) {
-            version.clone_into(&mut entry.0);
-        }
-        entry.1.insert(user);
-    }
-
-    fn has_newer(&self, slot: &Slot, version: &str) -> bool {
-        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = newest.get(&(slot.namespace.clone(), slot.login.clone()));
-        known.is_some_and(|known| !not_newer(known, version))
-    }
-
-    /// A Secret that is not ours was seen.
-    pub fn seen(&self, namespace: &str, name: &str, version: &str) {
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        newest.insert((namespace.to_owned(), name.to_owned()), version.to_owned());
-    }
-
-    /// A Secret that is not ours is gone.
-    pub fn gone(&self, namespace: &str, name: &str) {
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        newest.remove(&(namespace.to_owned(), name.to_owned()));
-    }
-
-    /// Who must hear of a change of this Secret. Its first sight after a start is no change.
-    pub fn users_of(&self, namespace: &str, name: &str, version: &str) -> Vec<Key> {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((known, keys)) = users.get_mut(&(namespace.to_owned(), name.to_owned())) else {
-            return Vec::new();
-        };
-        if known == version {
-            return Vec::new();
-        }
-        version.clone_into(known);
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.retain(|slot, _| slot.namespace != namespace || slot.login != name);
-        keys.iter().cloned().collect()
-    }
-}
-
-/// Ready when every watch has listed once.
-#[derive(Debug, Default)]
-pub struct Readiness {
-    listed: Mutex<HashSet<String>>,
-    expected: Mutex<usize>,
-}
-
-impl Readiness {
-    pub fn listed(&self, what: &str) {
-        self.listed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(what.to_owned());
-    }
-
-    fn expect(&self, count: usize) {
-        *self.expected.lock().unwrap_or_else(PoisonError::into_inner) = count;
-    }
-
-    /// What is still missing, as a count: zero is ready.
-    pub fn missing(&self) -> usize {
-        let expected = *self.expected.lock().unwrap_or_else(PoisonError::into_inner);
-        expected.saturating_sub(
-            self.listed
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .len(),
-        )
-    }
-}
 
 /// The operator, ready to run.
 #[derive(Debug, Clone)]

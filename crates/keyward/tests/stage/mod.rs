@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Secret;
 use keyward::api::demo::DemoCredential;
-use keyward::engine::work::Clock;
+use keyward::engine::world::Clock;
 use keyward::engine::{Engine, Options};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, CustomResourceExt, ResourceExt};
@@ -418,7 +418,11 @@ impl Stage {
             .log()
             .iter()
             .rev()
-            .take(12)
+            .filter(|logged| {
+                logged.line.verb != testbed::apiserver::Verb::Get
+                    || logged.line.user_agent == OPERATOR
+            })
+            .take(60)
             .map(|logged| format!("{} {:?} {:?}", logged.line, logged.fault, logged.status))
             .collect();
         format!(

@@ -17,7 +17,7 @@ use sources::{SecretValue, Source, Values};
 use super::teller::{Teller, Who};
 use super::{NAME, NAMESPACE, REALM};
 use crate::api::demo::DemoCredential;
-use crate::engine::work::Clock;
+use crate::engine::world::Clock;
 use crate::engine::{names, secrets};
 
 /// How often it logs in.

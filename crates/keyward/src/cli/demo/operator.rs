@@ -7,7 +7,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
 use crate::controllers;
-use crate::engine::work::Clock;
+use crate::engine::world::Clock;
 use crate::engine::{Engine, Options};
 
 /// Clones are the same operator.
