@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 use lifecycle::{
-    Answer, Holder, IssuedId, Known, Listing, Owner, Purpose, Refusal, Trouble, Verdict, Version,
+    Answer, Holder, IssuedId, Known, LedgerState, Listing, Owner, Purpose, Refusal, Trouble,
+    Verdict, Version,
 };
 use sources::{Source, Values};
 
@@ -163,6 +164,7 @@ pub async fn observe(
     let secrets = read_secrets(world, &object).await?;
     if !gone {
         refuse_the_past(horizon, &object, &secrets)?;
+        confirm_absences(world, &object, &secrets).await?;
     }
     memory.last = Some(object.clone());
     let fresh_login = has_setbacks(&object);
@@ -207,6 +209,7 @@ pub async fn look_again(world: &World, key: &Key, sight: &mut Sight) -> Result<(
             sight.note_what_was_seen();
             if !gone {
                 refuse_the_past(&sight.horizon, &object, &secrets)?;
+                confirm_absences(world, &object, &secrets).await?;
             }
             sight.secrets = secrets;
             sight.object = object;
@@ -238,6 +241,37 @@ fn refuse_the_past(
     } else {
         Err(Fault::Past)
     }
+}
+
+/// A Secret that the ledger records and the list lacks is asked for by name. That it is gone means that nobody can hold
+/// it, which is too much to conclude from a list that may be old.
+async fn confirm_absences(
+    world: &World,
+    object: &DynamicObject,
+    secrets: &[Secret],
+) -> Result<(), Fault> {
+    let ledger = object.annotations().get(names::LEDGER).map(String::as_str);
+    let LedgerState::Is(ledger) = LedgerState::read(ledger) else {
+        return Ok(());
+    };
+    let api = world.secrets(&object.namespace().unwrap_or_default());
+    for entry in ledger.current.iter().chain(&ledger.retiring) {
+        let name = entry.secret.as_str();
+        if secrets.iter().any(|secret| secret.name_any() == name) {
+            continue;
+        }
+        let found = world
+            .timed("looking for a Secret", api.get_metadata_opt(name))
+            .await?;
+        let ours = |metadata: &kube::api::ObjectMeta| {
+            let labels = metadata.labels.as_ref();
+            labels.and_then(|labels| labels.get(names::OWNER_UID)) == object.uid().as_ref()
+        };
+        if found.is_some_and(|found| ours(&found.metadata)) {
+            return Err(Fault::Past);
+        }
+    }
+    Ok(())
 }
 
 async fn read_resource(
