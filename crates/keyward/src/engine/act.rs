@@ -260,6 +260,8 @@ async fn mint(world: &World, sight: &mut Sight, version: Version) -> Result<(), 
         wish: wish.order,
     };
     sight.mine = None;
+    // Whatever becomes of the request, what was known to work before it need not work after it.
+    sight.works = None;
     match world.at_issuer(&source, "mint", source.mint(&order)).await {
         Ok(minted) => {
             // What was listed before must not make the new one look revoked.

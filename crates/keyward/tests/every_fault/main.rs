@@ -252,3 +252,21 @@ impl Dice {
         usize::try_from(self.0 >> 33).unwrap_or(0) % limit
     }
 }
+
+/// Found by pairs: the rotation's reply is cut, and while an event hangs the clock runs past the back-off. The answer
+/// from before the rotation, that the value works, must not be used to rotate once more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_self_rotation_is_never_sent_again_on_an_answer_from_before_it() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let faults = vec![
+        Fault::Issuer(2, testbed::issuer::Fault::CutBody),
+        Fault::Api(6, testbed::apiserver::Fault::TimeoutApplied),
+    ];
+    let one = (Scenario::SpecChange, Kind::SelfRotating, true, faults);
+    let (done, failures) = play_all(std::iter::repeat_n(one, 12), None).await;
+    assert!(
+        failures.is_empty(),
+        "{} of {done}: {failures:?}",
+        failures.len()
+    );
+}
