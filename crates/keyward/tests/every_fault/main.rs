@@ -195,7 +195,7 @@ async fn no_single_fault_breaks_a_promise() {
     );
 }
 
-/// How long pairs of faults are tried; `cargo xtask faults` gives more.
+/// How long pairs of faults are tried; `KEYWARD_DOUBLE_FAULT_SECONDS=300` gives more.
 fn seconds_for_pairs() -> u64 {
     let asked = std::env::var("KEYWARD_DOUBLE_FAULT_SECONDS").ok();
     asked.and_then(|text| text.parse().ok()).unwrap_or(20)

@@ -25,8 +25,10 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
         s.stored(entry.version)
     };
     let holders = stored.map_or(&[][..], |stored| &stored.holders);
-    if s.in_place() && s.resource.deleting && s.stored(entry.version).is_none() {
-        // Nobody can be asked whether he has noticed its successor: even a leaving resource gives him the time.
+    let hurried = s.resource.deleting || expired(entry, s.now());
+    if s.in_place() && hurried && s.stored(entry.version).is_none() {
+        // Nobody can be asked whether he has noticed its successor: even a leaving resource gives him the time, and so
+        // does an expiry, which our clock may see before the issuer's does.
         let until = later(entry.superseded.unwrap_or(s.now()), s.facts.policy.overlap);
         if until > s.now() && !s.condemned(entry.version) {
             waits.version_until(Because::InOverlap, entry.version, Some(until));
