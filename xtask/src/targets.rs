@@ -192,6 +192,8 @@ impl Built {
     fn command(&self, test: &Compiled) -> Command {
         let mut command = Command::new(&test.executable);
         command.current_dir(&test.package_dir);
+        // The figures that tests print are part of what they show.
+        command.arg("--show-output");
         command
             .env("CARGO_MANIFEST_DIR", &test.package_dir)
             .env("CARGO_PKG_NAME", test.package());
