@@ -22,6 +22,8 @@ mod facts;
 mod moves;
 #[path = "../tests/every_crash/operator.rs"]
 mod operator;
+#[path = "../tests/every_crash/packed.rs"]
+mod packed;
 #[path = "../tests/every_crash/promises.rs"]
 mod promises;
 #[path = "../tests/every_crash/servers.rs"]

@@ -20,6 +20,8 @@ mod facts;
 mod moves;
 #[path = "every_crash/operator.rs"]
 mod operator;
+#[path = "every_crash/packed.rs"]
+mod packed;
 #[path = "every_crash/promises.rs"]
 mod promises;
 #[path = "every_crash/servers.rs"]
@@ -37,7 +39,7 @@ use proptest::prelude::*;
 
 use configurations::{Configuration, quiet};
 use moves::{Event, consumers_keep_up, moves};
-use operator::{Fate, Ledgers, Run, begin_run};
+use operator::{Decided, Fate, Ledgers, Run, begin_run};
 use settle::{Settled, beginning};
 use story::Story;
 use world::{Budget, World};
@@ -126,9 +128,12 @@ fn jump(c: &Configuration, w: &mut World, choice: u16) {
 }
 
 fn walk(c: &Configuration, choices: &[u16]) -> Result<(), TestCaseError> {
-    begin_run();
+    begin_run(Decided::default());
     let ledgers = Ledgers::default();
-    let run = Run::new(c, &ledgers);
+    let run = Run {
+        puts_off_reads: false,
+        ..Run::new(c, &ledgers)
+    };
     let mut w = beginning(c);
     let mut way: Vec<(World, Event)> = Vec::new();
     let mut out = Vec::new();

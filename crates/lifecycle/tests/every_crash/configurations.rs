@@ -20,8 +20,6 @@ pub struct Configuration {
     pub interval: Option<u32>,
     /// Seconds a credential lives.
     pub lifetime: Option<u32>,
-    /// Consumers may see any earlier status, not only the newest.
-    pub stale_status: bool,
     /// From every state a clean end must be reached.
     pub settles: bool,
     pub lie: Option<Lie>,
@@ -85,7 +83,6 @@ pub fn quiet(name: &'static str, minting: Minting) -> Configuration {
         attempts: 3,
         interval: None,
         lifetime: None,
-        stale_status: true,
         settles: true,
         lie: None,
     }
@@ -176,8 +173,6 @@ pub fn all() -> Vec<Configuration> {
         ],
         |c| {
             c.consumers = 2;
-            // Only one of them may also see old statuses: the others are alike, and each costs minutes.
-            c.stale_status = c.issuer.minting == Minting::Provided;
             (c.left.rotations, c.left.ticks) = (2, 1);
         },
     ));

@@ -1,4 +1,9 @@
-//! What consumers do. With versioned delivery: look, hold, use, let go of the old. In place: use what is there.
+//! What consumers do. With versioned delivery: hold what status names, let go of the old. In place: use what is there.
+//!
+//! With versioned delivery a consumer uses only what it holds, so that its finalizers are all of it that matters. It may
+//! have read status at any time before it puts its finalizer somewhere, and nobody sees it read: so it holds, in one
+//! event, whatever status ever named. It may let go of anything, in any order, for it may have stopped using it, or
+//! never have begun to. Every well-behaved consumer is among these.
 
 use lifecycle::Delivery;
 
@@ -8,11 +13,13 @@ use crate::world::{Kind, NOBODY, World};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deed {
-    /// Learns that status names this credential, now or in a cache from before.
-    Reads(u8),
-    Holds,
-    Uses,
+    /// Puts its finalizer on the Secret of a credential that status names or named.
+    Holds(u8),
     LetsGo(u8),
+    /// In place: takes up what is in the target.
+    Uses,
+    /// A broken variant: uses what it does not hold.
+    UsesUnheld(u8),
     Stops,
 }
 
@@ -22,29 +29,20 @@ pub fn deeds(w: &World, c: &Configuration, who: usize, out: &mut Vec<Deed>) {
     let ending = w.resource.deleting || !w.resource.exists;
     match c.policy.delivery {
         Delivery::Versioned => {
-            for credential in 0..16 {
-                let named = if c.stale_status {
-                    w.ever_named >> credential & 1 == 1
-                } else {
-                    w.resource.exists && w.resource.status == credential
-                };
-                if named && consumer.read != credential && consumer.using != credential {
-                    out.push(Deed::Reads(credential));
+            for secret in w.secrets.iter().filter(|s| s.kind == Kind::Final) {
+                let credential = secret.credential;
+                let named = w.ever_named >> credential & 1 == 1;
+                let held = secret.holders >> who & 1 == 1;
+                // The API server refuses new finalizers on what is being deleted.
+                if named && !held && !secret.leaving {
+                    out.push(Deed::Holds(credential));
                 }
-            }
-            if consumer.read != NOBODY {
-                let held = holds(w, who, consumer.read);
-                if !held {
-                    out.push(Deed::Holds);
+                if held {
+                    out.push(Deed::LetsGo(credential));
                 }
-                if held || c.lie == Some(Lie::ConsumerUsesBeforeItHolds) {
-                    out.push(Deed::Uses);
-                }
-            }
-            for secret in &w.secrets {
-                let wanted = [consumer.using, consumer.read].contains(&secret.credential);
-                if secret.holders >> who & 1 == 1 && !wanted {
-                    out.push(Deed::LetsGo(secret.credential));
+                let hasty = c.lie == Some(Lie::ConsumerUsesBeforeItHolds);
+                if hasty && named && consumer.using != credential {
+                    out.push(Deed::UsesUnheld(credential));
                 }
             }
         }
@@ -60,43 +58,21 @@ pub fn deeds(w: &World, c: &Configuration, who: usize, out: &mut Vec<Deed>) {
             }
         }
     }
-    if ending && (consumer.using != NOBODY || consumer.read != NOBODY) {
+    if ending && consumer.using != NOBODY {
         out.push(Deed::Stops);
     }
 }
 
-fn holds(w: &World, who: usize, credential: u8) -> bool {
-    w.secrets.iter().any(|secret| {
-        secret.kind == Kind::Final
-            && secret.credential == credential
-            && secret.holders >> who & 1 == 1
-    })
-}
-
-pub fn perform(w: &mut World, c: &Configuration, who: usize, deed: Deed) {
-    let wanted = w.consumers[who].read;
+pub fn perform(w: &mut World, who: usize, deed: Deed) {
     let place = |w: &World, credential: u8| {
         w.secrets
             .iter()
             .position(|secret| secret.kind == Kind::Final && secret.credential == credential)
     };
     match deed {
-        Deed::Reads(credential) => w.consumers[who].read = credential,
-        Deed::Holds => match place(w, wanted) {
-            // The API server refuses new finalizers on what is being deleted: look again.
-            Some(index) if w.secrets[index].leaving => w.consumers[who].read = NOBODY,
-            Some(index) => w.secrets[index].holders |= 1 << who,
-            None => w.consumers[who].read = NOBODY,
-        },
-        Deed::Uses => {
-            let source = match c.policy.delivery {
-                Delivery::Versioned => place(w, wanted),
-                Delivery::InPlace => w.secrets.iter().position(|s| s.kind == Kind::Target),
-            };
-            w.consumers[who].read = NOBODY;
-            if let Some(secret) = source.map(|index| w.secrets[index]) {
-                w.consumers[who].using = secret.credential;
-                w.consumers[who].value = secret.value;
+        Deed::Holds(credential) => {
+            if let Some(index) = place(w, credential) {
+                w.secrets[index].holders |= 1 << who;
             }
         }
         Deed::LetsGo(credential) => {
@@ -105,11 +81,18 @@ pub fn perform(w: &mut World, c: &Configuration, who: usize, deed: Deed) {
                 vanish_if_free(w, index);
             }
         }
+        Deed::Uses => {
+            if let Some(target) = w.target().copied() {
+                w.consumers[who].using = target.credential;
+                w.consumers[who].value = target.value;
+            }
+        }
+        Deed::UsesUnheld(credential) => w.consumers[who].using = credential,
         Deed::Stops => w.consumers[who] = crate::world::Consumer::default(),
     }
 }
 
-/// A consumer that behaves: follows status, lets go of the old, leaves when the resource leaves.
+/// A consumer that behaves: follows status, then lets go of the old, leaves when the resource leaves.
 pub fn follow(w: &mut World, c: &Configuration) -> bool {
     let mut moved = false;
     let mut deeds_now = Vec::new();
@@ -117,21 +100,31 @@ pub fn follow(w: &mut World, c: &Configuration) -> bool {
         loop {
             deeds_now.clear();
             deeds(w, c, who, &mut deeds_now);
-            let sensible = deeds_now.iter().copied().find(|deed| match deed {
-                Deed::Reads(credential) => {
-                    w.resource.exists
-                        && !w.resource.deleting
-                        && w.resource.status == *credential
-                        && w.secrets
-                            .iter()
-                            .any(|s| s.credential == *credential && !s.leaving)
-                }
-                Deed::Holds | Deed::Uses | Deed::LetsGo(_) | Deed::Stops => true,
-            });
+            let sensible = deeds_now
+                .iter()
+                .copied()
+                .find(|deed| is_sensible(w, who, *deed));
             let Some(deed) = sensible else { break };
-            perform(w, c, who, deed);
+            perform(w, who, deed);
             moved = true;
         }
     }
     moved
+}
+
+fn is_sensible(w: &World, who: usize, deed: Deed) -> bool {
+    let ending = w.resource.deleting || !w.resource.exists;
+    let named = w.resource.status;
+    match deed {
+        Deed::Holds(credential) => !ending && credential == named,
+        Deed::LetsGo(credential) => {
+            let moved_on = w
+                .secrets
+                .iter()
+                .any(|secret| secret.credential == named && secret.holders >> who & 1 == 1);
+            ending || (credential != named && moved_on)
+        }
+        Deed::Uses | Deed::Stops => true,
+        Deed::UsesUnheld(_) => false,
+    }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::configurations::Configuration;
 use crate::moves::{Event, moves};
-use crate::operator::{Ledgers, Run, begin_run};
+use crate::operator::{Decided, Ledgers, Run, begin_run, end_run};
 use crate::settle::{Settled, beginning};
 use crate::story::Story;
 use crate::world::{Broken, World};
@@ -111,10 +111,10 @@ impl Hasher for Folding {
 
 /// A set of fingerprints that are already well mixed.
 #[derive(Debug, Clone, Copy, Default)]
-struct Mixed;
+pub struct Mixed;
 
 #[derive(Debug)]
-struct Plain(u64);
+pub struct Plain(u64);
 
 impl BuildHasher for Mixed {
     type Hasher = Plain;
@@ -199,6 +199,7 @@ pub fn explore(c: &Configuration, threads: usize) -> Outcome {
     let clock = Instant::now();
     let ledgers = Ledgers::default();
     let run = Run::new(c, &ledgers);
+    let memories: Vec<Mutex<Decided>> = (0..threads).map(|_| Mutex::default()).collect();
     let (seen, settled) = (Seen::default(), Settled::default());
     let first = beginning(c);
     seen.insert(fingerprint(&first), 0);
@@ -209,8 +210,8 @@ pub fn explore(c: &Configuration, threads: usize) -> Outcome {
         let (cursor, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let found = Mutex::new(None);
         let next: Vec<Vec<World>> = std::thread::scope(|scope| {
-            let work = || {
-                begin_run();
+            let work = |memory: &Mutex<Decided>| {
+                begin_run(std::mem::take(&mut *memory.lock().expect("one each")));
                 let (mut fresh, mut out) = (Vec::new(), Vec::new());
                 let (mut steps, mut skipped) = (0, 0);
                 loop {
@@ -223,14 +224,15 @@ pub fn explore(c: &Configuration, threads: usize) -> Outcome {
                         out.clear();
                         skipped += moves(&run, w, &mut out);
                         steps += out.len() as u64;
-                        for (_, next) in &out {
+                        for (event, next) in &out {
                             let print = fingerprint(next);
                             if !seen.is_new(print, from) {
                                 continue;
                             }
                             let broken = match next.broken {
                                 Some(broken) => Some((broken, Vec::new())),
-                                None if c.settles => settled
+                                // What an operator knows dies with it: where it only looked, the end is the same.
+                                None if c.settles && !event.is_a_read() => settled
                                     .check(&run, next)
                                     .err()
                                     .map(|unsettled| (unsettled.broken, unsettled.path)),
@@ -249,9 +251,13 @@ pub fn explore(c: &Configuration, threads: usize) -> Outcome {
                 }
                 transitions.fetch_add(steps, Ordering::Relaxed);
                 beyond.fetch_add(skipped, Ordering::Relaxed);
+                *memory.lock().expect("one each") = end_run();
                 fresh
             };
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            let workers: Vec<_> = memories
+                .iter()
+                .map(|memory| scope.spawn(move || work(memory)))
+                .collect();
             workers
                 .into_iter()
                 .map(|worker| worker.join().expect("the walk itself does not panic"))
@@ -277,7 +283,7 @@ const BATCH: usize = 128;
 
 /// Finds the way from the beginning to this state again, and puts it into words.
 fn tell(run: &Run, seen: &Seen, end: u64, tail: &[World]) -> Story {
-    begin_run();
+    begin_run(Decided::default());
     let mut prints = vec![end];
     while let Some(parent) = prints.last().map(|print| seen.parent(*print))
         && parent != 0

@@ -13,6 +13,7 @@ mod explore;
 mod facts;
 mod moves;
 mod operator;
+mod packed;
 mod promises;
 mod servers;
 mod settle;

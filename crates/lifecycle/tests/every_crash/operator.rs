@@ -7,12 +7,12 @@ use std::hash::BuildHasher;
 use lifecycle::{Because, Delivery, Minting};
 
 use crate::configurations::{Configuration, Lie};
-use crate::explore::Fingerprints;
+use crate::explore::{Fingerprints, Mixed};
 use crate::facts::{self, listed};
 pub use crate::facts::{Act, Ledgers};
 use crate::servers::{Reply, add_credential, perform};
 use crate::world::{
-    Credential, Failed, Kind, NOBODY, Operator, Phase, Request, SECRETS, Secret, Told, V, Verb,
+    Credential, Failed, Kind, NOBODY, Operator, Phase, Read, Request, SECRETS, Secret, Told, V, Verb,
     World, Wrote, bit,
 };
 
@@ -23,6 +23,8 @@ pub struct Run<'a> {
     pub ledgers: &'a Ledgers,
     /// Rotations by the clock go on. They are stopped where it is asked whether everything comes to rest.
     pub scheduled: bool,
+    /// Of the orders of independent events only one is walked.
+    pub puts_off_reads: bool,
 }
 
 impl<'a> Run<'a> {
@@ -31,23 +33,35 @@ impl<'a> Run<'a> {
             configuration,
             ledgers,
             scheduled: true,
+            puts_off_reads: true,
         }
     }
 }
 
+/// What was decided on which facts.
+pub type Decided = HashMap<u64, (Act, Because), Mixed>;
+
 thread_local! {
-    static DECIDED: RefCell<HashMap<u64, (Act, Because), Fingerprints>> = RefCell::default();
+    static DECIDED: RefCell<Decided> = RefCell::default();
 }
 
-/// Forgets what was decided in another run.
-pub fn begin_run() {
-    DECIDED.with_borrow_mut(HashMap::clear);
+/// Goes on with what this run has decided so far, and forgets what another run has.
+pub fn begin_run(decided: Decided) {
+    DECIDED.set(decided);
+}
+
+pub fn end_run() -> Decided {
+    DECIDED.take()
 }
 
 /// What this operator would do now. `decide` is a function of the facts, so that its answer may be remembered.
 pub fn next(run: &Run, w: &World, index: usize) -> (Act, Because) {
     let o = &w.operators[index];
-    let key = Fingerprints.hash_one((o, w.now, run.scheduled));
+    let blind = Operator {
+        just_read: Read::None,
+        ..*o
+    };
+    let key = Fingerprints.hash_one((blind, w.now, run.scheduled));
     DECIDED.with_borrow_mut(|decided| {
         if decided.len() > 2_000_000 {
             decided.clear();
@@ -65,6 +79,7 @@ pub fn read_the_resource(w: &mut World, index: usize) {
     o.resource_fresh = true;
     o.wake = 0;
     o.phase = Phase::SeenResource;
+    o.just_read = Read::Resource;
 }
 
 /// The second half of looking: always after the resource.
@@ -89,6 +104,7 @@ pub fn read_the_secrets(run: &Run, w: &mut World, index: usize, cached: bool) {
         o.drop_hand();
     }
     o.phase = Phase::Working;
+    o.just_read = Read::Secrets;
 }
 
 /// Nobody else sees it when an operator lies down, so it does so at once.
@@ -122,6 +138,15 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
     let c = run.configuration;
     let before = *w;
     let o = &mut w.operators[index];
+    o.just_read = match act {
+        _ if lost => Read::Nothing,
+        // The walk gives what a person provides its number when it is first looked at: not a mere read.
+        Act::Works(_) if c.issuer.minting == Minting::Provided => Read::None,
+        Act::Issued | Act::Works(_) | Act::Gone(..) => Read::Issuer,
+        Act::Resource => Read::Resource,
+        Act::Referrers(_) => Read::Consumers,
+        Act::Do(_) | Act::Rest(..) | Act::Beyond => Read::None,
+    };
     match act {
         Act::Issued if lost => o.listed = Told::Failed,
         Act::Issued => {

@@ -61,7 +61,7 @@ impl Settled {
             }
         }
         let mut passed = Vec::new();
-        let mut path = vec![*from, w];
+        let mut path = Vec::new();
         let mut quiet = 0;
         for _ in 0..PASSES {
             w.normalize(1, run.configuration.consumers);
@@ -73,6 +73,9 @@ impl Settled {
                 return Ok(());
             }
             passed.push(print);
+            if path.is_empty() {
+                path = vec![*from, w];
+            }
             let moved = world_moves(run, &mut w);
             let (because, wrote) = pass(run, &mut w, &mut path)?;
             if moved || wrote {

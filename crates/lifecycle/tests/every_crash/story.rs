@@ -105,7 +105,7 @@ fn tell(run: &Run, w: &World, event: Event) -> String {
                 asked(run, &w.flights[index])
             )
         }
-        Event::Consumer(who, deed) => format!("consumer {} {}", who + 1, did(w, who, deed)),
+        Event::Consumer(who, deed) => format!("consumer {} {}", who + 1, did(deed)),
         Event::Collects(index) => {
             format!(
                 "the garbage collector deletes {}",
@@ -127,15 +127,16 @@ fn tell(run: &Run, w: &World, event: Event) -> String {
     }
 }
 
-fn did(w: &World, who: usize, deed: Deed) -> String {
+fn did(deed: Deed) -> String {
     match deed {
-        Deed::Reads(credential) => format!("reads in status: use id-{credential}"),
-        Deed::Holds => format!(
-            "puts its finalizer on the Secret of id-{}",
-            w.consumers[who].read
-        ),
-        Deed::Uses => "takes the new value into use".into(),
+        Deed::Holds(credential) => {
+            format!("reads in status: use id-{credential}, and puts its finalizer on its Secret")
+        }
         Deed::LetsGo(credential) => format!("lets go of the Secret of id-{credential}"),
+        Deed::Uses => "takes the new value into use".into(),
+        Deed::UsesUnheld(credential) => {
+            format!("takes id-{credential} into use without holding its Secret")
+        }
         Deed::Stops => "stops".into(),
     }
 }

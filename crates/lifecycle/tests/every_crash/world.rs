@@ -32,7 +32,7 @@ pub fn bit(v: V) -> u64 {
     1 << v
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is one thing that is so of it, and they are independent"
@@ -58,7 +58,7 @@ pub enum Kind {
     Nothing,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is one thing that is so of it, and they are independent"
@@ -115,7 +115,7 @@ impl Secret {
 
 pub type Secrets = [Secret; SECRETS];
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is one thing that is so of it, and they are independent"
@@ -146,6 +146,19 @@ pub enum Phase {
     Working,
 }
 
+/// What an operator looked at last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Read {
+    #[default]
+    None,
+    Resource,
+    Secrets,
+    Issuer,
+    Consumers,
+    /// It asked, and was told nothing.
+    Nothing,
+}
+
 /// An answer of the issuer, or none yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Told {
@@ -157,9 +170,11 @@ pub enum Told {
 }
 
 /// One operator process: all it remembers, and all that dies with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Operator {
     pub phase: Phase,
+    /// The read it has just made, as long as nothing but reads came after it.
+    pub just_read: Read,
     pub resource: Resource,
     pub resource_fresh: bool,
     pub secrets: Secrets,
@@ -200,6 +215,7 @@ impl Operator {
     pub fn started_at(now: u32) -> Self {
         Self {
             phase: Phase::Idle,
+            just_read: Read::None,
             resource: Resource::blank(),
             resource_fresh: false,
             secrets: Secrets::default(),
@@ -278,7 +294,7 @@ pub enum Verb {
 }
 
 /// One request, as it travels: it knows what its sender knew, and nothing that happened since.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Request {
     pub verb: Verb,
     pub version: V,
@@ -324,9 +340,7 @@ pub enum Wrote {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Consumer {
-    /// The credential that status named when it last looked.
-    pub read: u8,
-    /// What it logs in with.
+    /// What it logs in with. With versioned delivery it uses only what it holds, so that its finalizers say it all.
     pub using: u8,
     pub value: u8,
 }
@@ -334,7 +348,6 @@ pub struct Consumer {
 impl Default for Consumer {
     fn default() -> Self {
         Self {
-            read: NOBODY,
             using: NOBODY,
             value: 0,
         }
@@ -368,7 +381,7 @@ pub struct Budget {
     pub ended_elsewhere: u8,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct World {
     pub now: u32,
     pub resource: Resource,
@@ -477,6 +490,24 @@ impl World {
         (0u8..)
             .zip(&self.credentials)
             .filter(|(_, credential)| credential.live && !credential.foreign && credential.mark > 0)
+    }
+
+    /// Requests under way that can no longer do anything: what they are guarded by has changed for good. Whether such
+    /// a request still travels makes no difference to anybody.
+    pub fn drop_spent_requests(&mut self) {
+        for index in 0..FLIGHTS {
+            let r = self.flights[index];
+            let spent = match r.verb {
+                Verb::Record | Verb::Mirror | Verb::Unguard => !r.fresh,
+                Verb::Claim | Verb::Store => r.kind == Kind::Target && (!r.fresh || r.vanished),
+                Verb::Fence | Verb::Discard | Verb::Release | Verb::LetGo => r.vanished,
+                Verb::Revoke | Verb::Sweep => !self.credentials[usize::from(r.credential)].live,
+                Verb::Draft | Verb::Mint | Verb::Warn | Verb::Nothing => false,
+            };
+            if spent {
+                self.flights[index] = Request::default();
+            }
+        }
     }
 
     /// Two operators, two consumers: which is which makes no difference to any promise.
