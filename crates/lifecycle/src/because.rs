@@ -95,6 +95,7 @@ reasons! {
     Suspended: Calm = "suspended: nothing is done until the suspend annotation is removed",
     MintCapReached: NeedsAPerson = "the issuer already has as many live credentials of this resource as the hard cap allows",
     RootCredentialLost: NeedsAPerson = "the self-rotating credential no longer works and its successor was lost; put a working value into the Secret",
+    RotationUnconfirmed: NeedsAPerson = "a self-rotation was begun and its outcome is not known; the value in the Secret still works and is never used to rotate a second time; put a fresh value into the Secret",
     InvalidSpec: NeedsAPerson = "the spec cannot be served as it stands",
     LoginMissing: NeedsAPerson = "the login for the issuer is missing",
     SecretNotAdopted: NeedsAPerson = "a Secret that Keyward did not create stands where ours should, and adoption was not asked for",

@@ -26,12 +26,14 @@ pub struct Facts {
     pub secrets: Vec<Stored>,
 
     /// The issuer's credentials that bear this resource's mark. Kept up with what this pass itself does: the reply of a
-    /// mint adds its credential, an accepted revoke takes it away, and a mint without a clear reply makes the list
-    /// unknown again. The cap is counted here.
+    /// mint adds its credential, an accepted revoke takes it away. A mint without a clear reply makes the list unknown
+    /// again, and so does [`Change::Leave`](crate::Change::Leave): the last look is at what lives after the open attempt
+    /// was closed. The cap is counted here.
     #[serde(default)]
     pub issued: Known<Listing>,
-    /// The resource was read after that list was made. Only then may what the list shows and the ledger does not
-    /// record be taken for an orphan.
+    /// The resource and then its Secrets were read after that list was made. Only then may what the list shows and the
+    /// ledger does not record be taken for an orphan. The reply of a write shows one object, not both, and does not
+    /// count.
     #[serde(default)]
     pub read_after_listing: bool,
     /// Whether the value of one version lets somebody in.
@@ -257,9 +259,11 @@ pub struct Stored {
     #[serde(default)]
     pub holders: Vec<Holder>,
     /// In place only: the version that may be written next. A late write of any other fails.
+    /// Of a self-rotating credential: the version that the value in it may have been rotated into.
     #[serde(default)]
     pub claim: Option<Version>,
-    /// The value is there and is the one we wrote.
+    /// The value is there and is the one we wrote, or, of a self-rotating credential, the one that was there when the
+    /// Secret was reserved last.
     #[serde(default = "yes")]
     pub intact: bool,
 }

@@ -26,7 +26,7 @@ pub enum Next {
 pub enum Question {
     /// What bears our mark at the issuer?
     Issued,
-    /// What does the resource say now? Asked after a listing, before anything on it is called an orphan.
+    /// What do the resource and its Secrets say now? Asked after a listing, before anything on it is called an orphan.
     Resource,
     /// Does the value of this version let somebody in? For a self-rotating credential: does the value in the Secret?
     Works(Version),
@@ -43,7 +43,8 @@ pub enum Step {
     Record { change: Change, ledger: Box<Ledger> },
     /// Stores a freshly chosen value where only we look, before the issuer hears of it. Finding one there is as good.
     Draft(Version),
-    /// In place: reserves the Secret for this version, so that a late write of another fails.
+    /// In place: reserves the Secret for this version, so that a late write of another fails. Only if the Secret is
+    /// still as it was read; for a self-rotating credential the value in it is taken note of in the same write.
     Claim(Version),
     /// Asks the issuer for a credential with this version's mark. Sent once; never re-sent by the transport.
     Mint(Version),

@@ -2,7 +2,7 @@
 
 use super::recover::{discard, sweep};
 use super::retire::{release, retire_the_superseded};
-use super::scene::{Choice, Scene, Waits, entry_of, is_draft, listing};
+use super::scene::{Choice, Scene, Waits, entry_of, is_blank, is_draft, listing};
 use crate::{
     Because, Change, Deletion, Entry, Facts, Ledger, LedgerState, Next, Purpose, Question,
     Resource, Step, Stored,
@@ -137,7 +137,7 @@ pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Choice {
     let guarded = facts
         .secrets
         .iter()
-        .filter(|stored| stored.guarded && !is_draft(stored));
+        .filter(|stored| stored.guarded && !is_draft(stored) && !is_blank(stored));
     let ledger = Ledger {
         retiring: guarded
             .filter_map(|stored| entry_of(stored, facts.now))

@@ -4,16 +4,16 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::retire::release;
 use super::scene::{Choice, Scene, Waits, entry_of, listing, refused};
-use crate::schedule::{backoff, later};
+use crate::schedule::{backoff, later, reason_for};
 use crate::{
-    Answer, Because, Change, Intent, Minting, Purpose, Question, Step, Trouble, TroubleKind,
-    Verdict, Version, Wanted,
+    Answer, Because, Change, Intent, Minting, Purpose, Question, Step, Stored, Trouble,
+    TroubleKind, Verdict, Version, Wanted,
 };
 
 /// After a given-up attempt, look for its late fruit once more after this time.
 const SWEEP_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
-/// Longer than the time-out of a self-rotation and of writing down what it returned.
+/// Longer than a self-rotation takes with writing down what it returned.
 const ROTATION_TAKES: SignedDuration = SignedDuration::from_mins(5);
 
 /// From this attempt on, a crash loop waits between attempts.
@@ -105,8 +105,12 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     if let Some(until) = somebody_may_be_rotating(s, intent)
         && until > s.now()
     {
-        waits.version_until(Because::AttemptLost, intent.version, Some(until));
+        waits.version_until(Because::RotationUnconfirmed, intent.version, Some(until));
         return None;
+    }
+    // What a self-rotation returned is the only credential there is, whatever is wished by now.
+    if holds(s, intent.version) && s.facts.issuer.minting == Minting::SelfRotating {
+        return Some(store(s, intent));
     }
     if let Some(broken) = s.stored(intent.version)
         && (broken.leaving || !broken.intact)
@@ -117,16 +121,15 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     if intent.print != wanted.print {
         return Some(bump(s, wanted, Because::WishChanged));
     }
-    if let Some(choice) = reserve(s, intent.version) {
-        return Some(choice);
-    }
-    Some(match s.facts.issuer.minting {
-        Minting::Chosen => mint_chosen(s, intent, wanted),
-        Minting::ReadBack => mint_read_back(s, intent, wanted),
-        Minting::ShownOnce => mint_shown_once(s, intent, wanted),
-        Minting::SelfRotating => rotate_itself(s, intent, wanted),
-        Minting::Provided => verify_then_store(s, intent, wanted),
-    })
+    let make = match s.facts.issuer.minting {
+        // It reserves its Secret for itself, at the last moment.
+        Minting::SelfRotating => return Some(rotate_itself(s, intent, wanted)),
+        Minting::Chosen => mint_chosen,
+        Minting::ReadBack => mint_read_back,
+        Minting::ShownOnce => mint_shown_once,
+        Minting::Provided => verify_then_store,
+    };
+    Some(reserve(s, intent.version).unwrap_or_else(|| make(s, intent, wanted)))
 }
 
 /// In place, the Secret is reserved for this version before anything is minted: it proves that it can be written, and
@@ -199,12 +202,12 @@ fn mint_shown_once(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
     }
 }
 
-/// The request kills the old value and its reply carries the only copy of the new one. So: never with a value that is
-/// not known to work, once, and what comes back is stored before anything else.
+/// The request kills the old value and its reply carries the only copy of the new one; sent a second time with the old
+/// value, it ends the whole credential, however late the first one arrives. So one value is rotated with once, ever:
+/// only while it is known to work, only by the process that reserved the Secret for this attempt, and at once. Reserving
+/// is a compare-and-swap on the Secret that holds the value, so one process wins; and the reservation stays until
+/// another value is there, so nobody else ever sends, not even one who finds the ledger lost.
 fn rotate_itself(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
-    if holds(s, intent.version) {
-        return store(s, intent);
-    }
     let now_stored = s
         .target()
         .map_or_else(Version::default, |target| target.version);
@@ -212,12 +215,51 @@ fn rotate_itself(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
         None => Choice::ask(Question::Works(now_stored), intent.cause),
         Some(Err(trouble)) => s.setback(Purpose::Mint, trouble),
         Some(Ok(Verdict::Refused)) => Choice::rest(Because::RootCredentialLost),
-        Some(Ok(Verdict::Works)) if s.facts.mine == Some(intent.version) => {
-            Choice::act(Step::Mint(intent.version), intent.cause)
+        Some(Ok(Verdict::Works)) if spent_by_another(s, intent) => {
+            Choice::rest(Because::RotationUnconfirmed)
         }
-        // The old value still works, so the earlier request never took effect.
+        Some(Ok(Verdict::Works)) if s.facts.mine == Some(intent.version) => {
+            reserve(s, intent.version)
+                .unwrap_or_else(|| Choice::act(Step::Mint(intent.version), intent.cause))
+        }
+        // Whoever opened this attempt has not reserved the Secret, so nothing was sent.
         Some(Ok(Verdict::Works)) => bump(s, wanted, Because::AttemptLost),
     }
+}
+
+/// The value in the Secret may have been rotated with: the Secret was reserved for a version that is not in it yet, and
+/// still holds the value that it was reserved with.
+fn spent(target: &Stored) -> bool {
+    target.intact && target.claim.is_some_and(|claim| claim > target.version)
+}
+
+fn spent_by_another(s: &Scene, intent: &Intent) -> bool {
+    let mine = |target: &Stored| {
+        s.facts.mine == Some(intent.version) && target.claim == Some(intent.version)
+    };
+    s.target()
+        .is_some_and(|target| spent(target) && !mine(target))
+}
+
+/// A self-rotation was refused in so many words: the one request made with this value did nothing and is not under way
+/// any more, so the value may be used for another.
+pub(super) fn free_a_refused_value(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    let (Purpose::Mint, trouble) = s.facts.failed.as_ref()? else {
+        return None;
+    };
+    let refused = match trouble.kind {
+        TroubleKind::Denied
+        | TroubleKind::Rejected
+        | TroubleKind::Conflict
+        | TroubleKind::Throttled => true,
+        TroubleKind::Unreachable | TroubleKind::Unexpected | TroubleKind::Cluster => false,
+    };
+    let intent = s.ledger.intent.as_ref()?;
+    let target = s
+        .target()
+        .filter(|target| spent(target) && target.claim == Some(intent.version))?;
+    let frees = refused && s.facts.issuer.minting == Minting::SelfRotating;
+    frees.then(|| Choice::act(Step::Claim(target.version), reason_for(trouble.kind)))
 }
 
 /// Counted at the issuer, so that no bug and no hot loop of ours can flood it.
@@ -297,11 +339,12 @@ fn crash_loop_pause(s: &Scene, intent: &Intent) -> Option<Timestamp> {
     })
 }
 
-/// A second self-rotation with the same value would kill the whole credential. So an open attempt that is not our own
-/// is left alone until its request, if there is one, must have come back or timed out.
+/// The request of another process may be under way, and its answer about to be stored: before that has had its time,
+/// nobody is told that the credential is lost.
 fn somebody_may_be_rotating(s: &Scene, intent: &Intent) -> Option<Timestamp> {
-    let ours = s.facts.mine == Some(intent.version) || holds(s, intent.version);
-    let rotating = s.facts.issuer.minting == Minting::SelfRotating && !ours;
+    let rotating = s.facts.issuer.minting == Minting::SelfRotating
+        && spent_by_another(s, intent)
+        && !holds(s, intent.version);
     rotating.then(|| later(intent.since, ROTATION_TAKES))
 }
 

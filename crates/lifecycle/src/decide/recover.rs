@@ -165,6 +165,12 @@ pub(super) fn adopt_strays(s: &Scene, _: &mut Waits) -> Option<Choice> {
     })?;
     let mut entry = entry_of(stray, s.now())?;
     let mut ledger = s.ledger.clone();
+    if stray.role == Role::Target {
+        // What was in the target until this late write may be in use: its overlap begins only now.
+        for overwritten in &mut ledger.retiring {
+            overwritten.superseded = Some(s.now());
+        }
+    }
     if stray.role == Role::Target && !s.resource.deleting {
         s.supersede_current(&mut ledger);
         ledger.current = Some(entry);

@@ -420,11 +420,52 @@ pub fn all() -> Vec<Configuration> {
             (c.left.crashes, c.left.ticks, c.left.rotations) = (1, 5, 0);
         },
     ));
+    all.extend(together());
     for c in &mut all {
         // What a person provides changes with the spec; asking for a rotation of the same value changes nothing.
         if c.issuer.minting == Minting::Provided {
             (c.left.spec_changes, c.left.rotations) = (c.left.rotations, 0);
         }
+    }
+    all
+}
+
+/// Two leaders, two consumers, three versions, a late request, a lost answer, a deletion at any time: all in one world.
+fn together() -> Vec<Configuration> {
+    const KINDS: [(&str, &str, &str, &str, Minting, Delivery); 9] = [
+        ("chosen: T1", "chosen: T2", "chosen: T3", "chosen: TL", Minting::Chosen, Delivery::Versioned),
+        ("read back: T1", "read back: T2", "read back: T3", "read back: TL", Minting::ReadBack, Delivery::Versioned),
+        ("shown once: T1", "shown once: T2", "shown once: T3", "shown once: TL", Minting::ShownOnce, Delivery::Versioned),
+        ("provided: T1", "provided: T2", "provided: T3", "provided: TL", Minting::Provided, Delivery::Versioned),
+        ("chosen in place: T1", "chosen in place: T2", "chosen in place: T3", "chosen in place: TL", Minting::Chosen, Delivery::InPlace),
+        ("read back in place: T1", "read back in place: T2", "read back in place: T3", "read back in place: TL", Minting::ReadBack, Delivery::InPlace),
+        ("shown once in place: T1", "shown once in place: T2", "shown once in place: T3", "shown once in place: TL", Minting::ShownOnce, Delivery::InPlace),
+        ("provided in place: T1", "provided in place: T2", "provided in place: T3", "provided in place: TL", Minting::Provided, Delivery::InPlace),
+        ("self-rotating: T1", "self-rotating: T2", "self-rotating: T3", "self-rotating: TL", Minting::SelfRotating, Delivery::InPlace),
+    ];
+    let mut all = Vec::new();
+    for (t1, t2, t3, tl, minting, delivery) in KINDS {
+        all.push(quiet(t1, minting).with(|c| {
+            c.policy.delivery = delivery;
+            (c.leaders, c.consumers, c.left.overlaps) = (2, 2, 1);
+            (c.left.rotations, c.left.ticks) = (2, 1);
+        }));
+        all.push(quiet(t2, minting).with(|c| {
+            c.policy.delivery = delivery;
+            (c.leaders, c.left.overlaps) = (2, 1);
+            (c.left.lates, c.left.deletions) = (1, 1);
+        }));
+        all.push(quiet(t3, minting).with(|c| {
+            c.policy.delivery = delivery;
+            (c.leaders, c.consumers, c.left.overlaps) = (2, 2, 1);
+            (c.left.rotations, c.left.ticks) = (2, 1);
+            (c.left.lates, c.left.losses, c.left.deletions) = (1, 0, 1);
+        }));
+        all.push(quiet(tl, minting).with(|c| {
+            c.policy.delivery = delivery;
+            (c.leaders, c.left.overlaps) = (2, 1);
+            (c.left.lost_ledgers, c.serials) = (1, 6);
+        }));
     }
     all
 }

@@ -435,11 +435,11 @@ fn request(
             change: match change {
                 Change::Intent | Change::Bump => Wrote::Intent,
                 Change::Publish => Wrote::Publish,
+                Change::Leave => Wrote::Leave,
                 Change::Rebuilt
                 | Change::Rollback
                 | Change::Seal
                 | Change::Condemn
-                | Change::Leave
                 | Change::Adopt
                 | Change::Forget
                 | Change::Setback(_)

@@ -7,7 +7,7 @@ use crate::consumers::{self, Deed};
 use crate::operator::{self, Act, Fate, Run};
 use crate::promises;
 use crate::servers::{delete_secret, perform, resource_vanishes, resource_written};
-use crate::world::{Kind, LEADERS, NO_LEDGER, NOBODY, Phase, Read, Request, Verb, World};
+use crate::world::{Kind, LEADERS, NO_LEDGER, NOBODY, Phase, Read, Request, Secret, Secrets, Verb, World};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
@@ -146,8 +146,7 @@ fn put_off(run: &Run, before: &World, event: Event, next: &World) -> bool {
                 // How far time passes hangs on who rests; an operator that has just looked no longer does.
                 Read::Resource => now.resource_fresh && event != Event::Ticks,
                 Read::Secrets => {
-                    let same = |a: &World, b: &World| sorted(a.secrets) == sorted(b.secrets);
-                    then.secrets == now.secrets && same(before, next)
+                    then.secrets == now.secrets && seen(before) == seen(next)
                 }
                 Read::Issuer => before.credentials == next.credentials,
                 Read::Consumers => {
@@ -158,7 +157,8 @@ fn put_off(run: &Run, before: &World, event: Event, next: &World) -> bool {
         })
 }
 
-fn sorted(mut secrets: crate::world::Secrets) -> crate::world::Secrets {
+fn seen(w: &World) -> Secrets {
+    let mut secrets = w.secrets.map(Secret::as_seen);
     secrets.sort_unstable();
     secrets
 }

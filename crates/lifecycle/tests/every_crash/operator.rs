@@ -10,6 +10,7 @@ use crate::configurations::{Configuration, Lie};
 use crate::explore::{Fingerprints, Mixed};
 use crate::facts::{self, listed};
 pub use crate::facts::{Act, Ledgers};
+use crate::promises;
 use crate::servers::{Reply, add_credential, perform};
 use crate::world::{
     Credential, Failed, Kind, NOBODY, Operator, Phase, Read, Request, SECRETS, Secret, Told, V, Verb,
@@ -84,7 +85,7 @@ pub fn read_the_resource(w: &mut World, index: usize) {
 
 /// The second half of looking: always after the resource.
 pub fn read_the_secrets(run: &Run, w: &mut World, index: usize, cached: bool) {
-    let mut secrets = w.secrets;
+    let mut secrets = w.secrets.map(Secret::as_seen);
     if cached {
         for secret in &mut secrets {
             secret.holders = 0;
@@ -183,7 +184,7 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
         Act::Referrers(v) => {
             let bits = match c.policy.delivery {
                 Delivery::Versioned => 0,
-                Delivery::InPlace => using(&before, v),
+                Delivery::InPlace => u8::from(in_use(&before, v)),
             };
             o.referrers = (v, Told::Yes, bits);
         }
@@ -196,13 +197,10 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
     }
 }
 
-fn using(w: &World, v: V) -> u8 {
-    (0u8..)
-        .zip(&w.consumers)
-        .filter(|(_, consumer)| {
-            consumer.using != NOBODY && w.credentials[usize::from(consumer.using)].mark == v
-        })
-        .fold(0, |bits, (index, _)| bits | 1 << index)
+fn in_use(w: &World, v: V) -> bool {
+    w.consumers.iter().any(|consumer| {
+        consumer.using != NOBODY && w.credentials[usize::from(consumer.using)].mark == v
+    })
 }
 
 /// Which credential, with which value, the engine would log in with to try a version.
@@ -271,6 +269,8 @@ pub fn send(run: &Run, w: &mut World, index: usize, request: Request, fate: Fate
     // Once sent, it may be under way for ever: the name is spent.
     if request.verb == Verb::Mint {
         w.operators[index].mine = 0;
+        w.operators[index].works = (0, Told::Nothing);
+        promises::when_a_rotation_is_sent(w, run.configuration, request);
     }
     match fate {
         Fate::Answered => {
@@ -360,7 +360,9 @@ fn absorb(w: &mut World, index: usize, request: Request, reply: Reply) -> bool {
                 } else {
                     o.mine
                 };
-                o.read_after_listing |= o.listed == Told::Yes;
+                if request.change == Wrote::Leave {
+                    (o.listed, o.listing, o.marks) = (Told::Nothing, 0, Default::default());
+                }
             }
         }
         Verb::Draft => refresh(o, &world, (Kind::Draft, request.version, NOBODY)),
@@ -397,7 +399,7 @@ fn absorb(w: &mut World, index: usize, request: Request, reply: Reply) -> bool {
 }
 
 fn refresh(o: &mut Operator, w: &World, name: (Kind, V, u8)) {
-    let there = w.find(name).map(|index| w.secrets[index]);
+    let there = w.find(name).map(|index| w.secrets[index].as_seen());
     let slot = o
         .secrets
         .iter()

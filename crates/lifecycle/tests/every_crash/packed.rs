@@ -157,6 +157,7 @@ impl Hash for World {
         }
         state.write_u64(self.announced);
         state.write_u16(self.ever_named);
+        state.write_u16(self.rotated_with);
         state.write_u8(self.next_value);
         state.write_u8(bits([self.secret_deleted, self.rolled_back]));
         state.write_u32(self.now);

@@ -98,11 +98,24 @@ pub fn before_a_value_changes(w: &mut World, index: usize) {
     }
 }
 
+/// P2: a value is rotated with once, whoever sends it and whenever it arrives. Twice would end the whole credential.
+pub fn when_a_rotation_is_sent(w: &mut World, c: &Configuration, r: Request) {
+    if c.issuer.minting != Minting::SelfRotating || r.credential == NOBODY {
+        return;
+    }
+    let value = 1 << r.credential;
+    if w.rotated_with & value != 0 {
+        breaks(w, Broken::RotatedTwice);
+    }
+    w.rotated_with |= value;
+}
+
 pub fn rotated_with_a_dead_value(w: &mut World) {
     breaks(w, Broken::RotatedWithADeadValue);
 }
 
-/// P4: counted at the issuer; only what was already under way when its attempt was given up may come on top.
+/// P4: counted at the issuer before each mint. On top may come what was already under way when its attempt was given up,
+/// and one for each time that a second process was at work: it may mint between our counting and our asking.
 pub fn after_a_mint(w: &mut World, c: &Configuration) {
     let alive = w
         .ours_alive()
@@ -112,7 +125,8 @@ pub fn after_a_mint(w: &mut World, c: &Configuration) {
     let late =
         usize::from(c.left.lates) + usize::from(c.left.overlaps) + usize::from(c.left.losses);
     let cap = c.policy.cap as usize;
-    if c.issuer.minting != Minting::SelfRotating && (alive > cap || all > cap + late) {
+    let at_once = usize::from(c.left.overlaps);
+    if c.issuer.minting != Minting::SelfRotating && (alive > cap + at_once || all > cap + late) {
         breaks(w, Broken::TooManyLive);
     }
 }

@@ -358,10 +358,8 @@ fn mint(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) -> Repl
 }
 
 pub fn add_credential(w: &mut World, born: Credential) -> Option<u8> {
-    let index = (crate::world::FOREIGN..CREDENTIALS).find(|index| {
-        let credential = &w.credentials[*index];
-        !credential.live && credential.mark == 0
-    })?;
+    let index = (crate::world::FOREIGN..CREDENTIALS)
+        .find(|index| w.credentials[*index] == Credential::default())?;
     w.credentials[index] = born;
     u8::try_from(index).ok()
 }

@@ -159,7 +159,9 @@ fn clean(run: &Run, w: &World, because: Because) -> bool {
     let c = run.configuration;
     // What a person has to put right is shown, not hidden; it is allowed only where its cause was let in.
     match because {
-        Because::RootCredentialLost => return c.issuer.minting == Minting::SelfRotating,
+        Because::RootCredentialLost | Because::RotationUnconfirmed => {
+            return c.issuer.minting == Minting::SelfRotating;
+        }
         Because::MintCapReached => return true,
         _ => {}
     }
@@ -216,9 +218,10 @@ pub fn beginning(c: &crate::configurations::Configuration) -> World {
     match c.issuer.minting {
         Minting::SelfRotating => {
             let first = crate::world::FOREIGN;
-            w.credentials[first].live = true;
+            (w.credentials[first].live, w.credentials[first].value) = (true, 1);
             w.secrets[0] = crate::world::Secret {
                 kind: Kind::Target,
+                value: 1,
                 credential: u8::try_from(first).expect("few"),
                 ..crate::world::Secret::default()
             };

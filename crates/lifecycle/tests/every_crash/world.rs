@@ -103,6 +103,14 @@ impl Default for Secret {
 }
 
 impl Secret {
+    /// An operator only ever asks whether anybody holds it.
+    pub fn as_seen(self) -> Self {
+        Self {
+            holders: u8::from(self.holders != 0),
+            ..self
+        }
+    }
+
     /// What its name says. The one target has one name whatever is in it.
     pub fn name(&self) -> (Kind, V, u8) {
         match self.kind {
@@ -334,6 +342,8 @@ pub enum Wrote {
     /// An intent of its own, for which nothing was sent yet.
     Intent,
     Publish,
+    /// The open intent is closed: what the issuer had before that says nothing any more.
+    Leave,
     #[default]
     Other,
 }
@@ -400,6 +410,8 @@ pub struct World {
     pub rolled_back: bool,
     /// Every credential that status ever named, one bit each: a cache may still show any of them.
     pub ever_named: u16,
+    /// Every credential with whose value a self-rotation was sent, one bit each.
+    pub rotated_with: u16,
     pub left: Budget,
     pub broken: Option<Broken>,
 }
@@ -420,6 +432,7 @@ pub enum Broken {
     LeftSomethingBehind,
     TookWhatShouldStay,
     RotatedWithADeadValue,
+    RotatedTwice,
 }
 
 impl Broken {
@@ -430,6 +443,7 @@ impl Broken {
             | Self::FencedWhilePublished
             | Self::PublishedDead
             | Self::RotatedWithADeadValue
+            | Self::RotatedTwice
             | Self::ValueChangedUnderneath => "P2",
             Self::NotCleanInTheEnd | Self::NeverRests => "P3",
             Self::TooManyLive => "P4",
@@ -469,6 +483,7 @@ impl World {
             secret_deleted: false,
             rolled_back: false,
             ever_named: 0,
+            rotated_with: 0,
             left,
             broken: None,
         }
@@ -510,55 +525,16 @@ impl World {
         }
     }
 
-    /// Two operators, two consumers: which is which makes no difference to any promise.
+    /// Two operators, two consumers: which is which makes no difference to any promise. Nor does it matter which of the
+    /// consumers hold a Secret, only how many: each may hold or let go of each Secret whatever else it does.
     pub fn normalize(&mut self, leaders: usize, consumers: usize) {
+        for secret in &mut self.secrets {
+            secret.holders = (1 << secret.holders.count_ones()) - 1;
+        }
         self.secrets.sort_unstable();
         self.flights.sort_unstable();
         self.operators[..leaders].sort_unstable();
-        let mut order: [(Consumer, u64, usize); CONSUMERS] = Default::default();
-        for (index, slot) in order.iter_mut().enumerate().take(consumers) {
-            *slot = (self.consumers[index], self.held_by(index), index);
-        }
-        let order = &mut order[..consumers];
-        if order.is_sorted() {
-            return;
-        }
-        order.sort_unstable();
-        let before = self.consumers;
-        for (to, (_, _, from)) in order.iter().enumerate() {
-            self.consumers[to] = before[*from];
-        }
-        let permute = |bits: &mut u8| {
-            let old = *bits;
-            *bits = 0;
-            for (to, (_, _, from)) in order.iter().enumerate() {
-                *bits |= (old >> from & 1) << to;
-            }
-        };
-        for secret in &mut self.secrets {
-            permute(&mut secret.holders);
-        }
-        for operator in &mut self.operators {
-            permute(&mut operator.referrers.2);
-            for secret in &mut operator.secrets {
-                permute(&mut secret.holders);
-            }
-        }
-    }
-
-    /// Every place where a consumer's finalizer stands, also on copies: what tells two consumers apart.
-    fn held_by(&self, consumer: usize) -> u64 {
-        let copies = self
-            .operators
-            .iter()
-            .flat_map(|operator| &operator.secrets)
-            .chain(&self.secrets);
-        let bits = copies.fold(0, |bits, secret| {
-            bits << 1 | u64::from(secret.holders >> consumer & 1)
-        });
-        self.operators.iter().fold(bits, |bits, operator| {
-            bits << 1 | u64::from(operator.referrers.2 >> consumer & 1)
-        })
+        self.consumers[..consumers].sort_unstable();
     }
 }
 
