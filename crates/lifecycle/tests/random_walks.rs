@@ -62,21 +62,13 @@ fn configuration(
     c.policy.deletion = deletion;
     c.policy.cap = 4;
     c.lifetime = (retire == Retire::WhenExpired).then_some(90_000);
-    // Two self-rotations at once kill the credential; only the leader's lease and patience keep them apart.
-    let leaders = if minting == Minting::SelfRotating {
-        1
-    } else {
-        2
-    };
-    (c.leaders, c.consumers) = (leaders, consumers);
+    (c.leaders, c.consumers) = (2, consumers);
     (c.serials, c.attempts) = (6, 6);
-    // A late self-rotation can kill the credential whatever we do; one that is answered or lost cannot.
-    let lates = u8::from(minting != Minting::SelfRotating) * 2;
     let rotations = u8::from(minting != Minting::Provided) * 2;
     c.left = Budget {
         crashes: 4,
         losses: 6,
-        lates,
+        lates: 2,
         overlaps: 4,
         ticks: 30,
         rotations,
@@ -131,7 +123,7 @@ fn walk(c: &Configuration, choices: &[u16]) -> Result<(), TestCaseError> {
     begin_run(Decided::default());
     let ledgers = Ledgers::default();
     let run = Run {
-        puts_off_reads: false,
+        folds: false,
         ..Run::new(c, &ledgers)
     };
     let mut w = beginning(c);

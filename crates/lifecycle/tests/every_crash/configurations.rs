@@ -454,6 +454,7 @@ fn together() -> Vec<Configuration> {
             c.policy.delivery = delivery;
             (c.leaders, c.left.overlaps) = (2, 1);
             (c.left.lates, c.left.deletions) = (1, 1);
+            c.left.ticks = 0;
         }));
         all.push(quiet(t3, minting).with(|c| {
             c.policy.delivery = delivery;

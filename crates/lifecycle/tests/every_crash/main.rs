@@ -11,6 +11,7 @@ mod configurations;
 mod consumers;
 mod explore;
 mod facts;
+mod folding;
 mod moves;
 mod operator;
 mod packed;

@@ -7,7 +7,7 @@ use crate::consumers::{self, Deed};
 use crate::operator::{self, Act, Fate, Run};
 use crate::promises;
 use crate::servers::{delete_secret, perform, resource_vanishes, resource_written};
-use crate::world::{Kind, LEADERS, NO_LEDGER, NOBODY, Phase, Read, Request, Secret, Secrets, Verb, World};
+use crate::world::{Kind, NO_LEDGER, NOBODY, Phase, Request, Verb, World};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
@@ -49,7 +49,7 @@ pub fn moves(run: &Run, w: &World, out: &mut Vec<(Event, World)>) -> u64 {
             let mut next = *w;
             next.flights[index] = Request::default();
             perform(&mut next, run.configuration, run.ledgers, *flight);
-            push(run, w, out, Event::Lands(index), next);
+            push(run, out, Event::Lands(index), next);
         }
     }
     let mut deeds = Vec::new();
@@ -59,13 +59,13 @@ pub fn moves(run: &Run, w: &World, out: &mut Vec<(Event, World)>) -> u64 {
         for deed in &deeds {
             let mut next = *w;
             consumers::perform(&mut next, who, *deed);
-            push(run, w, out, Event::Consumer(who, *deed), next);
+            push(run, out, Event::Consumer(who, *deed), next);
         }
     }
     for index in collectable(w) {
         let mut next = *w;
         delete_secret(&mut next, index);
-        push(run, w, out, Event::Collects(index), next);
+        push(run, out, Event::Collects(index), next);
     }
     tick(run, w, out);
     people_move(run, w, out);
@@ -96,84 +96,14 @@ impl Event {
             | Self::EndsElsewhere => false,
         }
     }
-
-    /// The operator whose own doing it is.
-    fn operator(self) -> Option<usize> {
-        match self {
-            Self::Looks(p)
-            | Self::ReadsSecrets(p, _)
-            | Self::Learns(p)
-            | Self::LearnsNothing(p)
-            | Self::Does(p, _)
-            | Self::Crashes(p) => Some(p),
-            Self::Lands(_)
-            | Self::Consumer(..)
-            | Self::Collects(_)
-            | Self::Ticks
-            | Self::Rotates
-            | Self::ChangesSpec
-            | Self::Deletes
-            | Self::ForcesDeletion
-            | Self::LosesLedger
-            | Self::DeclaresEmergency
-            | Self::RollsBack
-            | Self::DeletesSecret(_)
-            | Self::EndsElsewhere => None,
-        }
-    }
 }
 
-/// Not every order of independent events is walked, only one of each kind.
-///
-/// A read changes nothing but what its operator knows. If what comes next is somebody else's doing and does not touch
-/// what was read, then the same two events the other way round lead to the same world: the read can as well be made
-/// later. Put off like this again and again, every read ends up before the next act of its own operator, or before an
-/// event that would have changed its answer (reads of the other operator may stand between: reads never touch each
-/// other). So in every walk there is one of this form that breaks the same promises, and only those are taken:
-/// straight after a read, an event of others that leaves its answer as it is need not be looked at.
-///
-/// That this loses no world is itself tested: `nothing_is_lost_by_putting_off_reads`.
-fn put_off(run: &Run, before: &World, event: Event, next: &World) -> bool {
-    if !run.puts_off_reads || event.is_a_read() {
-        return false;
-    }
-    (0..LEADERS)
-        .filter(|index| event.operator() != Some(*index))
-        .any(|index| {
-            let (then, now) = (&before.operators[index], &next.operators[index]);
-            match then.just_read {
-                Read::None => false,
-                // How far time passes hangs on who rests; an operator that has just looked no longer does.
-                Read::Resource => now.resource_fresh && event != Event::Ticks,
-                Read::Secrets => {
-                    then.secrets == now.secrets && seen(before) == seen(next)
-                }
-                Read::Issuer => before.credentials == next.credentials,
-                Read::Consumers => {
-                    before.consumers == next.consumers && before.credentials == next.credentials
-                }
-                Read::Nothing => true,
-            }
-        })
-}
-
-fn seen(w: &World) -> Secrets {
-    let mut secrets = w.secrets.map(Secret::as_seen);
-    secrets.sort_unstable();
-    secrets
-}
-
-fn push(run: &Run, before: &World, out: &mut Vec<(Event, World)>, event: Event, mut next: World) {
-    if put_off(run, before, event, &next) {
-        return;
-    }
-    if !event.is_a_read() {
-        for operator in &mut next.operators {
-            operator.just_read = Read::None;
-        }
-    }
+fn push(run: &Run, out: &mut Vec<(Event, World)>, event: Event, mut next: World) {
     promises::always(&mut next);
-    if run.configuration.lie.is_none() {
+    if run.folds {
+        next.count_holders_as_one();
+    }
+    if run.folds && run.configuration.lie.is_none() {
         next.drop_spent_requests();
     }
     next.normalize(run.configuration.leaders, run.configuration.consumers);
@@ -187,7 +117,7 @@ fn operator_moves(run: &Run, w: &World, index: usize, out: &mut Vec<(Event, Worl
     let mut beyond = 0;
     let finish = |event, mut next: World, out: &mut Vec<(Event, World)>| {
         operator::rest_if_done(run, &mut next, index);
-        push(run, w, out, event, next);
+        push(run, out, event, next);
     };
     match o.phase {
         Phase::Idle => {
@@ -256,7 +186,7 @@ fn operator_moves(run: &Run, w: &World, index: usize, out: &mut Vec<(Event, Worl
     let mut next = *w;
     if remembers && spend(&mut next.left.crashes) {
         operator::crash(&mut next, index);
-        push(run, w, out, Event::Crashes(index), next);
+        push(run, out, Event::Crashes(index), next);
     }
     beyond
 }
@@ -298,7 +228,7 @@ fn tick(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
     for index in 0..run.configuration.leaders {
         operator::rest_if_done(run, &mut next, index);
     }
-    push(run, w, out, Event::Ticks, next);
+    push(run, out, Event::Ticks, next);
 }
 
 /// In place nobody can hold anything: that consumers notice a new value, or the end of it, within the overlap is
@@ -320,7 +250,7 @@ fn people_move(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
     let mut edit = |event, happens: bool, change: &dyn Fn(&mut World) -> bool| {
         let mut next = *w;
         if happens && change(&mut next) {
-            push(run, w, out, event, next);
+            push(run, out, event, next);
         }
     };
     edit(Event::Rotates, alive, &|w| {

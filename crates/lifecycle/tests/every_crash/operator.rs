@@ -13,7 +13,7 @@ pub use crate::facts::{Act, Ledgers};
 use crate::promises;
 use crate::servers::{Reply, add_credential, perform};
 use crate::world::{
-    Credential, Failed, Kind, NOBODY, Operator, Phase, Read, Request, SECRETS, Secret, Told, V, Verb,
+    Credential, Failed, Kind, NOBODY, Operator, Phase, Request, SECRETS, Secret, Told, V, Verb,
     World, Wrote, bit,
 };
 
@@ -24,8 +24,8 @@ pub struct Run<'a> {
     pub ledgers: &'a Ledgers,
     /// Rotations by the clock go on. They are stopped where it is asked whether everything comes to rest.
     pub scheduled: bool,
-    /// Of the orders of independent events only one is walked.
-    pub puts_off_reads: bool,
+    /// Of worlds that nobody can tell apart only one is walked.
+    pub folds: bool,
 }
 
 impl<'a> Run<'a> {
@@ -34,7 +34,7 @@ impl<'a> Run<'a> {
             configuration,
             ledgers,
             scheduled: true,
-            puts_off_reads: true,
+            folds: true,
         }
     }
 }
@@ -58,11 +58,7 @@ pub fn end_run() -> Decided {
 /// What this operator would do now. `decide` is a function of the facts, so that its answer may be remembered.
 pub fn next(run: &Run, w: &World, index: usize) -> (Act, Because) {
     let o = &w.operators[index];
-    let blind = Operator {
-        just_read: Read::None,
-        ..*o
-    };
-    let key = Fingerprints.hash_one((blind, w.now, run.scheduled));
+    let key = Fingerprints.hash_one((o, w.now, run.scheduled));
     DECIDED.with_borrow_mut(|decided| {
         if decided.len() > 2_000_000 {
             decided.clear();
@@ -80,7 +76,6 @@ pub fn read_the_resource(w: &mut World, index: usize) {
     o.resource_fresh = true;
     o.wake = 0;
     o.phase = Phase::SeenResource;
-    o.just_read = Read::Resource;
 }
 
 /// The second half of looking: always after the resource.
@@ -105,7 +100,6 @@ pub fn read_the_secrets(run: &Run, w: &mut World, index: usize, cached: bool) {
         o.drop_hand();
     }
     o.phase = Phase::Working;
-    o.just_read = Read::Secrets;
 }
 
 /// Nobody else sees it when an operator lies down, so it does so at once.
@@ -139,15 +133,6 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
     let c = run.configuration;
     let before = *w;
     let o = &mut w.operators[index];
-    o.just_read = match act {
-        _ if lost => Read::Nothing,
-        // The walk gives what a person provides its number when it is first looked at: not a mere read.
-        Act::Works(_) if c.issuer.minting == Minting::Provided => Read::None,
-        Act::Issued | Act::Works(_) | Act::Gone(..) => Read::Issuer,
-        Act::Resource => Read::Resource,
-        Act::Referrers(_) => Read::Consumers,
-        Act::Do(_) | Act::Rest(..) | Act::Beyond => Read::None,
-    };
     match act {
         Act::Issued if lost => o.listed = Told::Failed,
         Act::Issued => {

@@ -97,7 +97,7 @@ impl Hash for Operator {
         secrets(&self.secrets, state);
         state.write_u64(word([
             self.phase as u8,
-            self.just_read as u8,
+            0,
             self.listed as u8,
             self.failed as u8,
             bits([

@@ -154,19 +154,6 @@ pub enum Phase {
     Working,
 }
 
-/// What an operator looked at last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub enum Read {
-    #[default]
-    None,
-    Resource,
-    Secrets,
-    Issuer,
-    Consumers,
-    /// It asked, and was told nothing.
-    Nothing,
-}
-
 /// An answer of the issuer, or none yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Told {
@@ -181,8 +168,6 @@ pub enum Told {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Operator {
     pub phase: Phase,
-    /// The read it has just made, as long as nothing but reads came after it.
-    pub just_read: Read,
     pub resource: Resource,
     pub resource_fresh: bool,
     pub secrets: Secrets,
@@ -223,7 +208,6 @@ impl Operator {
     pub fn started_at(now: u32) -> Self {
         Self {
             phase: Phase::Idle,
-            just_read: Read::None,
             resource: Resource::blank(),
             resource_fresh: false,
             secrets: Secrets::default(),
@@ -522,6 +506,14 @@ impl World {
             if spent {
                 self.flights[index] = Request::default();
             }
+        }
+    }
+
+    /// A Secret is held, by one or by several. One who may let go at any time, or never, behaves to everybody else like
+    /// several of whom each may; so that one stands for any number.
+    pub fn count_holders_as_one(&mut self) {
+        for secret in &mut self.secrets {
+            secret.holders = u8::from(secret.holders != 0);
         }
     }
 
