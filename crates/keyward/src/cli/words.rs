@@ -181,6 +181,10 @@ const REMEDIES: &[(Because, &str)] = &[
         Because::RootCredentialLost,
         "put a working value into the Secret",
     ),
+    (
+        Because::RotationUnconfirmed,
+        "make a fresh value at the issuer and put it into the Secret",
+    ),
     (Because::DependencyCycle, "break the cycle in the specs"),
 ];
 

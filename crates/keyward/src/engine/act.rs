@@ -71,6 +71,11 @@ async fn record(
     let object = patch_resource(world, sight, "writing the ledger", &patch).await?;
     sight.saw_object(object);
     sight.failed = None;
+    if change == Change::Leave {
+        // The attempt is closed only now: what the issuer had before may lack what it made last.
+        sight.issued = Known::NotAsked;
+        sight.read_after_listing = false;
+    }
     sight.mine = match change {
         Change::Intent | Change::Bump => ledger.intent.as_ref().map(|intent| intent.version),
         Change::Rebuilt
@@ -172,9 +177,13 @@ async fn claim(world: &World, sight: &mut Sight, version: Version) -> Result<(),
         .find(|secret| secret.name_any() == target.as_str())
         .cloned();
     if let Some(known) = known {
+        let mut annotations = json!({ names::CLAIM: version.to_string() });
+        if let Some(digest) = digest_when_claimed(sight, &known) {
+            annotations[names::DIGEST] = digest.into();
+        }
         let patch = json!({ "metadata": {
             "resourceVersion": known.resource_version(),
-            "annotations": { names::CLAIM: version.to_string() },
+            "annotations": annotations,
         } });
         let seen = world
             .timed(
@@ -196,6 +205,15 @@ async fn claim(world: &World, sight: &mut Sight, version: Version) -> Result<(),
         }
         Err(Fault::Outrun(_)) => take_over(world, sight, &target, version, wish.adopt).await,
         Err(fault) => Err(fault),
+    }
+}
+
+/// A value that rotates itself is used for that once, so the claim says which value it was made on: when a person puts
+/// another there, the claim no longer speaks of it.
+fn digest_when_claimed(sight: &Sight, target: &Secret) -> Option<String> {
+    match sight.kind.terms(&sight.object).issuer.minting {
+        Minting::SelfRotating => secrets::digest_now(target, &sight.object),
+        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => None,
     }
 }
 
@@ -223,7 +241,10 @@ async fn take_over(
         });
         return Ok(());
     }
-    let ours = secrets::adopted(sight.kind.as_ref(), &sight.object, &found, version);
+    let mut ours = secrets::adopted(sight.kind.as_ref(), &sight.object, &found, version);
+    if let Some(digest) = digest_when_claimed(sight, &found) {
+        ours.annotations_mut().insert(names::DIGEST.into(), digest);
+    }
     let seen = world
         .timed(
             act,

@@ -132,10 +132,10 @@ impl Sight {
         self.horizon.gone.push(uid.to_owned());
     }
 
-    /// The reply of a write is a live read; one that follows a listing makes the listing fit to judge by.
+    /// The reply of a write is a live read of the resource, but not of its Secrets: it does not make a listing that was
+    /// made before it fit to judge by.
     pub fn saw_object(&mut self, object: DynamicObject) {
         self.object = object;
-        self.read_after_listing = matches!(self.issued, Known::Is(_));
     }
 }
 

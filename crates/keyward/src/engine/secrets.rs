@@ -99,6 +99,15 @@ pub fn swapped(
     secret
 }
 
+/// The digest of what is in a Secret now; `None` where nothing is.
+pub fn digest_now(secret: &Secret, object: &DynamicObject) -> Option<String> {
+    let data = secret.data.as_ref().filter(|data| !data.is_empty())?;
+    let values = data
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.0.as_slice()));
+    Some(digest_of(&object.uid().unwrap_or_default(), values))
+}
+
 /// A Secret that is not ours, taken over because the owner asked for it: record and value come with the first store.
 pub fn adopted(
     kind: &dyn Kind,

@@ -103,9 +103,10 @@ impl Run {
             }
             if round % 8 == 4
                 && self.stage.kind == Kind::SelfRotating
-                && self.stage.now_says("RootCredentialLost").into_inner()
+                && (self.stage.now_says("RootCredentialLost").into_inner()
+                    || self.stage.now_says("RotationUnconfirmed").into_inner())
             {
-                // The one loss nobody can prevent; it is said, and a person puts a working value there.
+                // The one loss nobody can prevent, and the one doubt; it is said, and a person puts a working value there.
                 self.stage.put_into_target("by-hand").await;
             }
             round += 1;

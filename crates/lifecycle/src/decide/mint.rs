@@ -105,7 +105,7 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     if let Some(until) = somebody_may_be_rotating(s, intent)
         && until > s.now()
     {
-        waits.version_until(Because::RotationUnconfirmed, intent.version, Some(until));
+        waits.version_until(Because::AttemptLost, intent.version, Some(until));
         return None;
     }
     // What a self-rotation returned is the only credential there is, whatever is wished by now.
@@ -208,9 +208,10 @@ fn mint_shown_once(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
 /// is a compare-and-swap on the Secret that holds the value, so one process wins; and the reservation stays until
 /// another value is there, so nobody else ever sends, not even one who finds the ledger lost.
 fn rotate_itself(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
-    let now_stored = s
-        .target()
-        .map_or_else(Version::default, |target| target.version);
+    let Some(now_stored) = s.target().map(|target| target.version) else {
+        // What a person put there is made ours before it is tried, and not yet reserved for a rotation.
+        return Choice::act(Step::Claim(Version::default()), intent.cause);
+    };
     match answer(s.facts.works.as_ref(), now_stored) {
         None => Choice::ask(Question::Works(now_stored), intent.cause),
         Some(Err(trouble)) => s.setback(Purpose::Mint, trouble),

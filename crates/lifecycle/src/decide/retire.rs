@@ -43,17 +43,17 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
     {
         return fence(s, entry, stored, waits);
     }
-    // In place the Secret is the last to go: while it is there, nobody takes an older value for one that nobody can
-    // have read since the resource began to leave.
-    let others = s.ledger.retiring.len() > 1;
-    if s.in_place() && stored.is_some() && others && !s.condemned(entry.version) {
-        return None;
-    }
     match past_holders(s, entry) {
         Some(because) => announce(s, entry, stored, because),
         None => wait_for_holders(s, entry, stored, waits)?,
     }
-    .or_else(|| revoke(s, entry, stored, waits))
+    .or_else(|| {
+        // In place the Secret is the last to go: while it is there, an overtaken process sees what is in it now, and
+        // does not take the value that was in it before for one overwritten long ago.
+        let others = s.ledger.retiring.len() > 1;
+        let too_soon = s.in_place() && stored.is_some() && others && !s.condemned(entry.version);
+        (!too_soon).then(|| revoke(s, entry, stored, waits))?
+    })
 }
 
 /// From the fence on, the API server refuses new holders, so that "nobody holds it" stays true once it is seen.
