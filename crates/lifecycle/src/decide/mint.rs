@@ -3,18 +3,16 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::retire::release;
+use super::rotate::{rotate_itself, somebody_may_be_rotating};
 use super::scene::{Choice, Scene, Waits, entry_of, listing, refused};
-use crate::schedule::{backoff, later, reason_for};
+use crate::schedule::{backoff, later};
 use crate::{
-    Answer, Because, Change, Intent, Minting, Purpose, Question, Step, Stored, Trouble,
-    TroubleKind, Verdict, Version, Wanted,
+    Answer, Because, Change, Intent, Minting, Purpose, Question, Step, Trouble, TroubleKind,
+    Verdict, Version, Wanted,
 };
 
 /// After a given-up attempt, look for its late fruit once more after this time.
 const SWEEP_AFTER: SignedDuration = SignedDuration::from_mins(10);
-
-/// Longer than a self-rotation takes with writing down what it returned.
-const ROTATION_TAKES: SignedDuration = SignedDuration::from_mins(5);
 
 /// From this attempt on, a crash loop waits between attempts.
 const PATIENT_ATTEMPTS: u32 = 3;
@@ -134,7 +132,7 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
 
 /// In place, the Secret is reserved for this version before anything is minted: it proves that it can be written, and
 /// a late write of an overtaken process finds it changed.
-fn reserve(s: &Scene, version: Version) -> Option<Choice> {
+pub(super) fn reserve(s: &Scene, version: Version) -> Option<Choice> {
     if !s.in_place() {
         return None;
     }
@@ -202,67 +200,6 @@ fn mint_shown_once(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
     }
 }
 
-/// The request kills the old value and its reply carries the only copy of the new one; sent a second time with the old
-/// value, it ends the whole credential, however late the first one arrives. So one value is rotated with once, ever:
-/// only while it is known to work, only by the process that reserved the Secret for this attempt, and at once. Reserving
-/// is a compare-and-swap on the Secret that holds the value, so one process wins; and the reservation stays until
-/// another value is there, so nobody else ever sends, not even one who finds the ledger lost.
-fn rotate_itself(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
-    let Some(now_stored) = s.target().map(|target| target.version) else {
-        // What a person put there is made ours before it is tried, and not yet reserved for a rotation.
-        return Choice::act(Step::Claim(Version::default()), intent.cause);
-    };
-    match answer(s.facts.works.as_ref(), now_stored) {
-        None => Choice::ask(Question::Works(now_stored), intent.cause),
-        Some(Err(trouble)) => s.setback(Purpose::Mint, trouble),
-        Some(Ok(Verdict::Refused)) => Choice::rest(Because::RootCredentialLost),
-        Some(Ok(Verdict::Works)) if spent_by_another(s, intent) => {
-            Choice::rest(Because::RotationUnconfirmed)
-        }
-        Some(Ok(Verdict::Works)) if s.facts.mine == Some(intent.version) => {
-            reserve(s, intent.version)
-                .unwrap_or_else(|| Choice::act(Step::Mint(intent.version), intent.cause))
-        }
-        // Whoever opened this attempt has not reserved the Secret, so nothing was sent.
-        Some(Ok(Verdict::Works)) => bump(s, wanted, Because::AttemptLost),
-    }
-}
-
-/// The value in the Secret may have been rotated with: the Secret was reserved for a version that is not in it yet, and
-/// still holds the value that it was reserved with.
-fn spent(target: &Stored) -> bool {
-    target.intact && target.claim.is_some_and(|claim| claim > target.version)
-}
-
-fn spent_by_another(s: &Scene, intent: &Intent) -> bool {
-    let mine = |target: &Stored| {
-        s.facts.mine == Some(intent.version) && target.claim == Some(intent.version)
-    };
-    s.target()
-        .is_some_and(|target| spent(target) && !mine(target))
-}
-
-/// A self-rotation was refused in so many words: the one request made with this value did nothing and is not under way
-/// any more, so the value may be used for another.
-pub(super) fn free_a_refused_value(s: &Scene, _: &mut Waits) -> Option<Choice> {
-    let (Purpose::Mint, trouble) = s.facts.failed.as_ref()? else {
-        return None;
-    };
-    let refused = match trouble.kind {
-        TroubleKind::Denied
-        | TroubleKind::Rejected
-        | TroubleKind::Conflict
-        | TroubleKind::Throttled => true,
-        TroubleKind::Unreachable | TroubleKind::Unexpected | TroubleKind::Cluster => false,
-    };
-    let intent = s.ledger.intent.as_ref()?;
-    let target = s
-        .target()
-        .filter(|target| spent(target) && target.claim == Some(intent.version))?;
-    let frees = refused && s.facts.issuer.minting == Minting::SelfRotating;
-    frees.then(|| Choice::act(Step::Claim(target.version), reason_for(trouble.kind)))
-}
-
 /// Counted at the issuer, so that no bug and no hot loop of ours can flood it.
 fn ask_for_one(s: &Scene, intent: &Intent, live: usize) -> Choice {
     if live >= s.facts.policy.cap as usize {
@@ -313,7 +250,7 @@ fn give_up_refused(s: &Scene, wanted: &Wanted) -> Choice {
     }
 }
 
-fn bump(s: &Scene, wanted: &Wanted, because: Because) -> Choice {
+pub(super) fn bump(s: &Scene, wanted: &Wanted, because: Because) -> Choice {
     Choice::record(Change::Bump, bumped(s, wanted), because)
 }
 
@@ -340,23 +277,17 @@ fn crash_loop_pause(s: &Scene, intent: &Intent) -> Option<Timestamp> {
     })
 }
 
-/// The request of another process may be under way, and its answer about to be stored: before that has had its time,
-/// nobody is told that the credential is lost.
-fn somebody_may_be_rotating(s: &Scene, intent: &Intent) -> Option<Timestamp> {
-    let rotating = s.facts.issuer.minting == Minting::SelfRotating
-        && spent_by_another(s, intent)
-        && !holds(s, intent.version);
-    rotating.then(|| later(intent.since, ROTATION_TAKES))
-}
-
-fn holds(s: &Scene, version: Version) -> bool {
+pub(super) fn holds(s: &Scene, version: Version) -> bool {
     s.facts
         .in_hand
         .as_ref()
         .is_some_and(|in_hand| in_hand.version == version)
 }
 
-fn answer<T>(answer: Option<&Answer<T>>, about: Version) -> Option<Result<&T, &Trouble>> {
+pub(super) fn answer<T>(
+    answer: Option<&Answer<T>>,
+    about: Version,
+) -> Option<Result<&T, &Trouble>> {
     answer
         .filter(|answer| answer.about == about)
         .map(|answer| answer.is.as_ref())

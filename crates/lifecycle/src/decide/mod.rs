@@ -4,6 +4,7 @@ mod leave;
 mod mint;
 mod recover;
 mod retire;
+mod rotate;
 mod scene;
 
 use crate::{Because, Decision, Facts, Ledger, LedgerState, Next, Question, Resource, Wait};
@@ -15,7 +16,7 @@ type Check = fn(&Scene, &mut Waits) -> Option<Choice>;
 
 /// The policy, top to bottom: the first check that has something to do wins.
 const POLICY: &[Check] = &[
-    mint::free_a_refused_value, // only this pass knows that the answer was a clear no: it says so before it forgets
+    rotate::free_a_refused_value, // only this pass knows that the answer was a clear no: it says so before it forgets
     recover::write_down_what_failed, // early: a failure nobody remembers is repeated by the next process
     recover::condemn_in_an_emergency, // a leaked credential does not wait for anything below
     recover::rebuild_a_ledger_overtaken, // Secrets know more than the ledger: nothing else can be trusted before

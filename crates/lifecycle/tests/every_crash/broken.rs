@@ -92,3 +92,12 @@ fn a_consumer_that_uses_before_it_holds_loses_its_credential() {
     c.left.ticks = 2;
     assert_eq!(falls(&c), "P1");
 }
+
+#[test]
+fn a_reservation_that_is_overlooked_gets_a_value_rotated_with_twice() {
+    let lie = Lie::ReservationOverlooked;
+    let mut c = without_the_rule("reservation overlooked", Minting::SelfRotating, lie);
+    c.leaders = 2;
+    (c.left.overlaps, c.left.lates, c.left.ticks) = (1, 1, 2);
+    assert_eq!(falls(&c), "P2");
+}

@@ -7,7 +7,7 @@ use crate::world::Budget;
 
 #[derive(Debug, Clone)]
 pub struct Configuration {
-    pub name: &'static str,
+    pub name: String,
     pub issuer: Issuer,
     pub policy: Policy,
     pub leaders: usize,
@@ -35,6 +35,7 @@ pub enum Lie {
     PublishWithoutSwap,
     SecretTiedToItsIdOnly,
     ConsumerUsesBeforeItHolds,
+    ReservationOverlooked,
 }
 
 impl Configuration {
@@ -57,7 +58,7 @@ pub fn issuer(minting: Minting) -> Issuer {
 }
 
 /// A quiet world: one operator, one consumer, nothing goes wrong.
-pub fn quiet(name: &'static str, minting: Minting) -> Configuration {
+pub fn quiet(name: impl Into<String>, minting: Minting) -> Configuration {
     let delivery = match minting {
         Minting::SelfRotating => Delivery::InPlace,
         Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => {
@@ -65,7 +66,7 @@ pub fn quiet(name: &'static str, minting: Minting) -> Configuration {
         }
     };
     Configuration {
-        name,
+        name: name.into(),
         issuer: issuer(minting),
         policy: Policy {
             delivery,
@@ -110,6 +111,10 @@ pub fn quick() -> Vec<Configuration> {
             c.left.deletions = 1;
         }));
     }
+    all.extend(two_leaders_and("late request, deletion, at first", |c| {
+        (c.left.lates, c.left.deletions) = (1, 1);
+        (c.left.rotations, c.left.ticks) = (0, 0);
+    }));
     all
 }
 
@@ -120,7 +125,7 @@ fn for_each(
 ) -> Vec<Configuration> {
     kinds
         .iter()
-        .map(|(name, minting)| quiet(name, *minting).with(&change))
+        .map(|(name, minting)| quiet(*name, *minting).with(&change))
         .collect()
 }
 
@@ -441,27 +446,22 @@ pub fn all() -> Vec<Configuration> {
     all
 }
 
-/// Every kind of issuer with every delivery it allows: its name, and what it is.
-macro_rules! every_kind {
-    ($what:literal) => {
-        [
-            (concat!("chosen: ", $what), Minting::Chosen, Delivery::Versioned),
-            (concat!("read back: ", $what), Minting::ReadBack, Delivery::Versioned),
-            (concat!("shown once: ", $what), Minting::ShownOnce, Delivery::Versioned),
-            (concat!("provided: ", $what), Minting::Provided, Delivery::Versioned),
-            (concat!("chosen in place: ", $what), Minting::Chosen, Delivery::InPlace),
-            (concat!("read back in place: ", $what), Minting::ReadBack, Delivery::InPlace),
-            (concat!("shown once in place: ", $what), Minting::ShownOnce, Delivery::InPlace),
-            (concat!("provided in place: ", $what), Minting::Provided, Delivery::InPlace),
-            (concat!("self-rotating: ", $what), Minting::SelfRotating, Delivery::InPlace),
-        ]
-    };
-}
+/// Every kind of issuer with every delivery it allows.
+const KINDS: [(&str, Minting, Delivery); 9] = [
+    ("chosen", Minting::Chosen, Delivery::Versioned),
+    ("read back", Minting::ReadBack, Delivery::Versioned),
+    ("shown once", Minting::ShownOnce, Delivery::Versioned),
+    ("provided", Minting::Provided, Delivery::Versioned),
+    ("chosen in place", Minting::Chosen, Delivery::InPlace),
+    ("read back in place", Minting::ReadBack, Delivery::InPlace),
+    ("shown once in place", Minting::ShownOnce, Delivery::InPlace),
+    ("provided in place", Minting::Provided, Delivery::InPlace),
+    ("self-rotating", Minting::SelfRotating, Delivery::InPlace),
+];
 
-type Kinds = [(&'static str, Minting, Delivery); 9];
-
-fn two_leaders_for(kinds: Kinds, change: impl Fn(&mut Configuration)) -> Vec<Configuration> {
-    let configured = kinds.into_iter().map(|(name, minting, delivery)| {
+fn two_leaders_and(what: &str, change: impl Fn(&mut Configuration)) -> Vec<Configuration> {
+    let configured = KINDS.into_iter().map(|(kind, minting, delivery)| {
+        let name = format!("{kind}: two leaders, two consumers, {what}");
         quiet(name, minting).with(|c| {
             c.policy.delivery = delivery;
             (c.leaders, c.consumers, c.left.overlaps) = (2, 2, 1);
@@ -475,25 +475,20 @@ fn two_leaders_for(kinds: Kinds, change: impl Fn(&mut Configuration)) -> Vec<Con
 ///
 /// A request that stays under way may also land at once: a late request is a lost reply, too.
 fn two_leaders() -> Vec<Configuration> {
-    let mut all = two_leaders_for(
-        every_kind!("two leaders, two consumers, three versions"),
-        |c| (c.left.rotations, c.left.ticks) = (2, 1),
-    );
-    all.extend(two_leaders_for(
-        every_kind!("two leaders, two consumers, late request, deletion"),
-        |c| {
-            (c.left.lates, c.left.deletions) = (1, 1);
-            // With a third version this is a hundred million states where each version has a Secret of its own.
-            let rotations = match c.policy.delivery {
-                Delivery::Versioned => 1,
-                Delivery::InPlace => 2,
-            };
-            (c.left.rotations, c.left.ticks) = (rotations, 0);
-        },
-    ));
-    all.extend(two_leaders_for(
-        every_kind!("two leaders, two consumers, lost ledger"),
-        |c| (c.left.lost_ledgers, c.serials) = (1, 6),
-    ));
+    let mut all = two_leaders_and("three versions", |c| {
+        (c.left.rotations, c.left.ticks) = (2, 1);
+    });
+    all.extend(two_leaders_and("late request, deletion", |c| {
+        (c.left.lates, c.left.deletions) = (1, 1);
+        // With a third version, where each has a Secret of its own, this would take an hour.
+        let rotations = match c.policy.delivery {
+            Delivery::Versioned => 1,
+            Delivery::InPlace => 2,
+        };
+        (c.left.rotations, c.left.ticks) = (rotations, 0);
+    }));
+    all.extend(two_leaders_and("lost ledger", |c| {
+        (c.left.lost_ledgers, c.serials) = (1, 6);
+    }));
     all
 }

@@ -271,6 +271,15 @@ fn tell_lies(
         Lie::MintAgainUnderTheSameName => {
             *mine = ledger.intent.as_ref().map(|intent| intent.version);
         }
+        Lie::ReservationOverlooked => {
+            let open = ledger.intent.as_ref().map(|intent| intent.version);
+            for stored in secrets {
+                let own = stored.claim == open && *mine == open;
+                if stored.role == Role::Target && !own {
+                    stored.claim = Some(stored.version);
+                }
+            }
+        }
         Lie::CachedFinalizers
         | Lie::SweepReadsTheResourceFirst
         | Lie::PublishWithoutSwap

@@ -100,11 +100,7 @@ impl Hash for Operator {
             0,
             self.listed as u8,
             self.failed as u8,
-            bits([
-                self.resource_fresh,
-                self.read_after_listing,
-                self.duplicate,
-            ]),
+            bits([self.resource_fresh, self.read_after_listing, self.duplicate]),
             self.mine,
             self.works.0,
             self.works.1 as u8,

@@ -1,0 +1,85 @@
+//! A credential that replaces itself: the only kind of mint that can destroy what it starts from.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::mint::{answer, bump, holds, reserve};
+use super::scene::{Choice, Scene, Waits};
+use crate::schedule::{later, reason_for};
+use crate::{
+    Because, Intent, Minting, Purpose, Question, Step, Stored, TroubleKind, Verdict, Version,
+    Wanted,
+};
+
+/// Longer than a self-rotation takes with writing down what it returned.
+const ROTATION_TAKES: SignedDuration = SignedDuration::from_mins(5);
+
+/// The request kills the old value and its reply carries the only copy of the new one; sent a second time with the old
+/// value, it ends the whole credential, however late the first one arrives. So one value is rotated with once, ever:
+/// only while it is known to work, only by the process that reserved the Secret for this attempt, and at once. Reserving
+/// is a compare-and-swap on the Secret that holds the value, so one process wins; and the reservation stays until
+/// another value is there, so nobody else ever sends, not even one who finds the ledger lost.
+pub(super) fn rotate_itself(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
+    let Some(now_stored) = s.target().map(|target| target.version) else {
+        // What a person put there is made ours before it is tried, and not yet reserved for a rotation.
+        return Choice::act(Step::Claim(Version::default()), intent.cause);
+    };
+    match answer(s.facts.works.as_ref(), now_stored) {
+        None => Choice::ask(Question::Works(now_stored), intent.cause),
+        Some(Err(trouble)) => s.setback(Purpose::Mint, trouble),
+        Some(Ok(Verdict::Refused)) => Choice::rest(Because::RootCredentialLost),
+        Some(Ok(Verdict::Works)) if spent_by_another(s, intent) => {
+            Choice::rest(Because::RotationUnconfirmed)
+        }
+        Some(Ok(Verdict::Works)) if s.facts.mine == Some(intent.version) => {
+            reserve(s, intent.version)
+                .unwrap_or_else(|| Choice::act(Step::Mint(intent.version), intent.cause))
+        }
+        // Whoever opened this attempt has not reserved the Secret, so nothing was sent.
+        Some(Ok(Verdict::Works)) => bump(s, wanted, Because::AttemptLost),
+    }
+}
+
+/// The value in the Secret may have been rotated with: the Secret was reserved for a version that is not in it yet, and
+/// still holds the value that it was reserved with.
+fn spent(target: &Stored) -> bool {
+    target.intact && target.claim.is_some_and(|claim| claim > target.version)
+}
+
+fn spent_by_another(s: &Scene, intent: &Intent) -> bool {
+    let mine = |target: &Stored| {
+        s.facts.mine == Some(intent.version) && target.claim == Some(intent.version)
+    };
+    s.target()
+        .is_some_and(|target| spent(target) && !mine(target))
+}
+
+/// A self-rotation was refused in so many words: the one request made with this value did nothing and is not under way
+/// any more, so the value may be used for another.
+pub(super) fn free_a_refused_value(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    let (Purpose::Mint, trouble) = s.facts.failed.as_ref()? else {
+        return None;
+    };
+    let refused = match trouble.kind {
+        TroubleKind::Denied
+        | TroubleKind::Rejected
+        | TroubleKind::Conflict
+        | TroubleKind::Throttled => true,
+        TroubleKind::Unreachable | TroubleKind::Unexpected | TroubleKind::Cluster => false,
+    };
+    let intent = s.ledger.intent.as_ref()?;
+    let target = s
+        .target()
+        .filter(|target| spent(target) && target.claim == Some(intent.version))?;
+    let frees =
+        refused && s.facts.issuer.minting == Minting::SelfRotating && !holds(s, intent.version);
+    frees.then(|| Choice::act(Step::Claim(target.version), reason_for(trouble.kind)))
+}
+
+/// The request of another process may be under way, and its answer about to be stored: before that has had its time,
+/// nobody is told that the credential is lost.
+pub(super) fn somebody_may_be_rotating(s: &Scene, intent: &Intent) -> Option<Timestamp> {
+    let rotating = s.facts.issuer.minting == Minting::SelfRotating
+        && spent_by_another(s, intent)
+        && !holds(s, intent.version);
+    rotating.then(|| later(intent.since, ROTATION_TAKES))
+}
