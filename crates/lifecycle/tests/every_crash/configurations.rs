@@ -480,7 +480,7 @@ fn two_leaders() -> Vec<Configuration> {
     });
     all.extend(two_leaders_and("late request, deletion", |c| {
         (c.left.lates, c.left.deletions) = (1, 1);
-        // With a third version, where each has a Secret of its own, this would take an hour.
+        // A third version on top, where each has a Secret of its own, is too much for one walk.
         let rotations = match c.policy.delivery {
             Delivery::Versioned => 1,
             Delivery::InPlace => 2,
