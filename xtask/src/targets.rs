@@ -17,7 +17,7 @@ use crate::cargo;
 const PACKAGES: [&str; 5] = ["lifecycle", "sources", "testbed", "keyward", "xtask"];
 
 /// A test that starts a real server has to name the module that does it.
-const STARTS_REAL_SERVERS: [&str; 1] = ["testbed::controlplane"];
+const STARTS_REAL_SERVERS: [&str; 2] = ["testbed::controlplane", "keystone::real"];
 
 /// A program that `cargo test` compiled: a test, or one that tests start.
 #[derive(Debug, Clone, PartialEq, Eq)]

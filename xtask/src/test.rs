@@ -77,7 +77,7 @@ fn tests(summary: &mut Summary, count: &mut Count, built: &Built, quick: bool) {
     if quick {
         return;
     }
-    summary.step("control plane programs", || control_plane_programs(built));
+    summary.step("real servers' programs", || real_servers(built));
     for group in real {
         step(
             summary,
@@ -89,7 +89,7 @@ fn tests(summary: &mut Summary, count: &mut Count, built: &Built, quick: bool) {
 }
 
 /// Prepared in a step of its own: the first time it takes minutes, and no test should.
-fn control_plane_programs(built: &Built) -> anyhow::Result<Outcome> {
+fn real_servers(built: &Built) -> anyhow::Result<Outcome> {
     let prepare = built
         .program("testbed-prepare")
         .context("testbed-prepare was not compiled")?;

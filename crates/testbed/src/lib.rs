@@ -2,7 +2,11 @@
 
 pub mod apiserver;
 pub mod bench;
+mod cache;
 pub mod canary;
 pub mod contract;
 pub mod controlplane;
 pub mod issuer;
+mod keeper;
+pub mod keystone;
+pub mod proxy;

@@ -45,7 +45,7 @@ mod status;
 mod store;
 mod stream;
 mod table;
-mod tls;
+pub(crate) mod tls;
 mod validate;
 mod watch;
 mod wire;

@@ -163,7 +163,7 @@ impl Server {
             .running
             .certificate
             .as_ref()
-            .map(Certificate::acceptor)
+            .map(|certificate| certificate.acceptor(&["h2", "http/1.1"]))
             .transpose()?;
         let stop = CancellationToken::new();
         *self

@@ -33,14 +33,15 @@ impl Certificate {
         self.certificate.der().to_vec()
     }
 
-    pub(crate) fn acceptor(&self) -> anyhow::Result<TlsAcceptor> {
+    /// Accepts TLS and offers these protocols, such as `h2`.
+    pub(crate) fn acceptor(&self, protocols: &[&str]) -> anyhow::Result<TlsAcceptor> {
         let key = PrivateKeyDer::Pkcs8(self.key.serialize_der().into());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(vec![self.certificate.der().clone()], key)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = protocols.iter().map(|p| p.as_bytes().to_vec()).collect();
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 }

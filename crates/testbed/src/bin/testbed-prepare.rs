@@ -1,14 +1,13 @@
-//! Finds or makes the programs of the real control plane, so that no test has to wait for it.
+//! Finds or makes the programs of the real control plane and of the real Keystone, so that no test has to wait for it.
 
 use std::io::Write;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let programs = testbed::controlplane::programs::ready().await?;
-    writeln!(
-        std::io::stdout(),
-        "control plane programs from {}",
-        programs.origin()
-    )?;
+    let keystone = testbed::keystone::real::ready().await?;
+    let mut out = std::io::stdout();
+    writeln!(out, "control plane programs from {}", programs.origin())?;
+    writeln!(out, "Keystone from the cache ({})", keystone.display())?;
     Ok(())
 }

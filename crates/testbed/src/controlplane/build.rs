@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use super::programs::{Program, say};
+use super::programs::Program;
+use crate::cache::say;
 
 // Carried in this crate, so that what is built is what the cache is named after.
 pub(super) const GO_MOD: &str = include_str!("../../servers/go.mod");

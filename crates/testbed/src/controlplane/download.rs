@@ -11,7 +11,8 @@ use anyhow::{Context, bail, ensure};
 use sha2::{Digest, Sha256};
 
 use super::build::required_version;
-use super::programs::{Program, say};
+use super::programs::Program;
+use crate::cache::say;
 
 /// A machine without a way out must find out quickly.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(4);

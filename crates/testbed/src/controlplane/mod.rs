@@ -1,14 +1,13 @@
 //! The real control plane: etcd, kube-apiserver and kube-controller-manager on loopback.
 //!
 //! Several can run at once, without root, with RBAC on. Each has a directory of its own and a
-//! [`keeper`] that removes the servers and the directory when this process is gone, however it
+//! keeper that removes the servers and the directory when this process is gone, however it
 //! went. The programs come from [`programs`].
 
 mod audit;
 mod build;
 mod certificates;
 mod download;
-mod keeper;
 mod kubeconfig;
 pub mod programs;
 mod servers;
@@ -25,10 +24,11 @@ use kube::{Api, Client};
 use tokio::time::Instant;
 
 pub use audit::Request;
-use keeper::Keeper;
 use kubeconfig::Identity;
 use programs::{Program, Programs};
 use servers::Addresses;
+
+use crate::keeper::{self, Keeper};
 
 /// How long a boot may take before it counts as failed. Quiet machines need five seconds; a busy
 /// one must not fail for being busy.
@@ -91,7 +91,7 @@ impl ControlPlane {
         addresses: Addresses,
         options: &Options,
     ) -> anyhow::Result<Self> {
-        let keeper = Keeper::start()?;
+        let keeper = Keeper::start("controlplane")?;
         certificates::write(keeper.dir())?;
         servers::write_audit_policy(keeper.dir())?;
         for identity in [

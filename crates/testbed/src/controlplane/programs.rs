@@ -5,17 +5,16 @@
 //! the cache, under a file lock, so that of several tests that start together one does the work.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 
 use super::{build, download};
+use crate::cache::{self, say};
 
 /// The oldest Kubernetes whose API the tests rely on.
 const OLDEST_KUBERNETES: Release = Release {
@@ -92,16 +91,13 @@ async fn find_or_make() -> anyhow::Result<Programs> {
     if let Some(found) = tokio::task::spawn_blocking(installed).await? {
         return Ok(found);
     }
-    let cache = cache_dir()?;
+    let cache = cache::dir()?;
     let finished = cache.join(format!("servers-{}", fingerprint()));
     if let Some(found) = in_dir(&finished, "the cache") {
         return Ok(found);
     }
 
-    fs::create_dir_all(&cache)
-        .with_context(|| format!("making the cache directory {}", cache.display()))?;
-    let lock = File::create(cache.join("servers.lock"))?;
-    let _held = tokio::task::spawn_blocking(move || wait_for(lock)).await??;
+    let _held = cache::lock("servers", "the control plane's programs").await?;
     if let Some(found) = in_dir(&finished, "the cache") {
         return Ok(found);
     }
@@ -230,21 +226,6 @@ fn release_in(text: &str) -> Option<Release> {
     })
 }
 
-fn cache_dir() -> anyhow::Result<PathBuf> {
-    let absolute = |name| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|dir| dir.is_absolute())
-    };
-    let user = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    match user {
-        Some(dir) => Ok(dir.join("keyward").join("testbed")),
-        None => bail!(
-            "neither XDG_CACHE_HOME nor HOME is set: no place for the control plane's programs"
-        ),
-    }
-}
-
 /// Names a cached set by what it was built from, so that a change of versions is a new set.
 fn fingerprint() -> String {
     let mut hash = Sha256::new();
@@ -254,20 +235,6 @@ fn fingerprint() -> String {
     let mut name = format!("{:x}", hash.finalize());
     name.truncate(16);
     name
-}
-
-fn wait_for(lock: File) -> anyhow::Result<File> {
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let asked = Instant::now();
-            say("another process is preparing the control plane's programs; waiting for it");
-            lock.lock()?;
-            say(&format!("waited {} s", asked.elapsed().as_secs()));
-        }
-        Err(TryLockError::Error(trouble)) => return Err(trouble).context("locking the cache"),
-    }
-    Ok(lock)
 }
 
 /// What a process left that was killed while it filled a directory. We hold the lock, so nobody
@@ -283,12 +250,6 @@ fn remove_abandoned(cache: &Path) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Tells the person at the terminal, also under `cargo test`, which holds back what tests print.
-pub(super) fn say(what: &str) {
-    // Nobody reads it if standard error is closed; the work goes on.
-    let _ = writeln!(std::io::stderr(), "testbed: {what}");
 }
 
 #[cfg(test)]

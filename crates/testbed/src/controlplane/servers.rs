@@ -1,13 +1,11 @@
 //! Which flags each server gets, and where it listens.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-
-use anyhow::bail;
 
 use super::certificates;
 use super::kubeconfig::{self, Identity};
+use crate::keeper;
 
 /// The loopback ports of one control plane.
 #[derive(Debug)]
@@ -17,20 +15,9 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// Ports that are free now. They lie below the range from which the kernel takes ports for
-    /// outgoing connections, so that a client started meanwhile cannot take one.
     pub(super) fn free() -> anyhow::Result<Self> {
-        let mut found = Vec::new();
-        for _ in 0..1000 {
-            let port = rand::random_range(20_000..32_000);
-            if !found.contains(&port) && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-                found.push(port);
-            }
-            if let [etcd, apiserver] = found[..] {
-                return Ok(Self { etcd, apiserver });
-            }
-        }
-        bail!("no free port between 20000 and 32000 on 127.0.0.1")
+        let [etcd, apiserver] = keeper::free_ports()?;
+        Ok(Self { etcd, apiserver })
     }
 
     pub(super) fn url(&self) -> String {

@@ -44,6 +44,12 @@ pub enum Fault {
     CrashAfter,
     /// Nothing is done; the reply has this status.
     Error(u16),
+    /// It is done; the reply has this status all the same.
+    ErrorApplied(u16),
+    /// Nothing is done; the connection closes without a word.
+    DropNotApplied,
+    /// It is done; the connection closes without a word.
+    DropApplied,
     /// Nothing is done, no reply ever comes.
     TimeoutNotApplied,
     /// It is done, no reply ever comes.
@@ -61,6 +67,8 @@ pub enum Fault {
     /// No reply ever comes, and it is done when [`StandIn::release_parked`](super::StandIn::release_parked) says so:
     /// the late request of a dead process.
     Park,
+    /// Done and answered when [`StandIn::release_parked`](super::StandIn::release_parked) says so.
+    Hold,
 }
 
 type Plan = Box<dyn FnMut(&RequestLine) -> Fault + Send>;

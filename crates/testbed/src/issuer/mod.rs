@@ -21,11 +21,12 @@ mod state;
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use jiff::{SignedDuration, Timestamp};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 pub use faults::{Fault, Faults, RequestLine, Verb};
 pub use history::{Ended, Event, Happened, Hidden, Live};
@@ -77,6 +78,8 @@ impl StandIn {
             state: Mutex::default(),
             faults: Faults::default(),
             parked: Mutex::default(),
+            held: Notify::new(),
+            holding: AtomicUsize::new(0),
             control: control == Control::On,
         });
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -179,13 +182,13 @@ impl StandIn {
         state.ahead = state.ahead.saturating_add(time);
     }
 
-    /// Does what the parked requests asked for, in their order; says how many there were.
+    /// Does what the parked requests asked for, in their order, and lets the held ones go on; says how many there were.
     pub fn release_parked(&self) -> usize {
         self.shared.release_parked()
     }
 
     pub fn parked(&self) -> usize {
-        self.shared.parked().len()
+        self.shared.parked().len() + self.shared.holding.load(Ordering::SeqCst)
     }
 }
 
@@ -203,6 +206,8 @@ struct Shared {
     state: Mutex<State>,
     faults: Faults,
     parked: Mutex<Vec<Parked>>,
+    held: Notify,
+    holding: AtomicUsize,
     control: bool,
 }
 
@@ -239,7 +244,16 @@ impl Shared {
         for asked in parked {
             self.apply(asked);
         }
-        count
+        let held = self.holding.load(Ordering::SeqCst);
+        self.held.notify_waiters();
+        count + held
+    }
+
+    async fn released(&self) {
+        let released = self.held.notified();
+        self.holding.fetch_add(1, Ordering::SeqCst);
+        released.await;
+        self.holding.fetch_sub(1, Ordering::SeqCst);
     }
 
     #[expect(clippy::disallowed_methods, reason = "a server has a clock of its own")]

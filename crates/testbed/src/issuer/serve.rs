@@ -89,6 +89,15 @@ async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Reply
             pending().await
         }
         Fault::Error(status) => Ok(plain(&Answer::error(status, "as planned"))),
+        Fault::ErrorApplied(status) => {
+            shared.apply(asked);
+            Ok(plain(&Answer::error(status, "as planned")))
+        }
+        Fault::DropNotApplied => Err(broken()),
+        Fault::DropApplied => {
+            shared.apply(asked);
+            Err(broken())
+        }
         Fault::TimeoutNotApplied => pending().await,
         Fault::TimeoutApplied => {
             shared.apply(asked);
@@ -116,6 +125,10 @@ async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Reply
         Fault::Park => {
             shared.park(asked);
             pending().await
+        }
+        Fault::Hold => {
+            shared.released().await;
+            Ok(plain(&shared.apply(asked)))
         }
     }
 }
@@ -184,9 +197,12 @@ fn reply(status: u16, body: ReplyBody) -> Reply {
     reply
 }
 
+fn broken() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "cut as planned")
+}
+
 /// Announces the whole body and sends the first half of it. An answer without a body breaks off before its first byte.
 fn cut(answer: &Answer) -> Result<Reply, io::Error> {
-    let broken = || io::Error::new(io::ErrorKind::ConnectionAborted, "cut as planned");
     let Some(body) = &answer.body else {
         return Err(broken());
     };

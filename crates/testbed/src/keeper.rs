@@ -1,4 +1,4 @@
-//! The process that keeps a control plane's servers, and takes them away when we are gone.
+//! The process that keeps the servers we start, and takes them away when we are gone.
 //!
 //! A process that is killed with SIGKILL can clean up nothing. So the servers are children of a
 //! small shell, and this process holds the write end of the shell's standard input. The kernel
@@ -8,13 +8,14 @@
 
 use std::fs;
 use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 
 /// Reads `run NAME` and `kill NAME` until its input ends.
 ///
@@ -59,7 +60,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The shell, the directory it will remove, and the way to talk to it.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(crate) struct Keeper {
     dir: PathBuf,
     shell: Child,
     /// `None` once the keeper was told to finish.
@@ -67,12 +68,12 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Makes the directory and starts the shell.
+    /// Makes the directory, named after what it is for, and starts the shell.
     ///
     /// If it dies here: between the two lines an empty directory stays, nothing else.
-    pub(super) fn start() -> anyhow::Result<Self> {
+    pub(crate) fn start(what: &str) -> anyhow::Result<Self> {
         let dir = tempfile::Builder::new()
-            .prefix("keyward-controlplane-")
+            .prefix(&format!("keyward-{what}-"))
             .tempdir()?
             .keep();
         let mut shell = Command::new("/bin/sh")
@@ -88,12 +89,12 @@ impl Keeper {
         Ok(Self { dir, shell, orders })
     }
 
-    pub(super) fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// Starts `program` under `name`. Its output goes to `NAME.log`.
-    pub(super) fn run(&self, name: &str, program: &Path, flags: &[String]) -> anyhow::Result<()> {
+    pub(crate) fn run(&self, name: &str, program: &Path, flags: &[String]) -> anyhow::Result<()> {
         let program = program
             .to_str()
             .context("the path of a server is not UTF-8")?;
@@ -107,7 +108,7 @@ impl Keeper {
     }
 
     /// Starts a server that was started before, in the same way.
-    pub(super) fn run_again(&self, name: &str) -> anyhow::Result<()> {
+    pub(crate) fn run_again(&self, name: &str) -> anyhow::Result<()> {
         // Removed here too: otherwise the marks of the last run could be read as those of this one.
         for mark in ["pid", "exited"] {
             let _ = fs::remove_file(self.file(name, mark));
@@ -117,15 +118,15 @@ impl Keeper {
     }
 
     /// Kills a server with SIGKILL; [`Self::has_exited`] says when it is gone.
-    pub(super) fn kill(&self, name: &str) -> anyhow::Result<()> {
+    pub(crate) fn kill(&self, name: &str) -> anyhow::Result<()> {
         self.order("kill", name)
     }
 
-    pub(super) fn has_exited(&self, name: &str) -> bool {
+    pub(crate) fn has_exited(&self, name: &str) -> bool {
         self.file(name, "exited").exists()
     }
 
-    pub(super) fn pid(&self, name: &str) -> anyhow::Result<u32> {
+    pub(crate) fn pid(&self, name: &str) -> anyhow::Result<u32> {
         let file = self.file(name, "pid");
         let asked = Instant::now();
         loop {
@@ -141,7 +142,7 @@ impl Keeper {
     }
 
     /// Sends a signal by the shell's own `kill`: the only way without unsafe code or a dependency.
-    pub(super) fn signal(&self, name: &str, signal: &str) -> anyhow::Result<()> {
+    pub(crate) fn signal(&self, name: &str, signal: &str) -> anyhow::Result<()> {
         let pid = self.pid(name)?;
         let status = Command::new("/bin/sh")
             .args(["-c", &format!("kill -{signal} {pid}")])
@@ -151,7 +152,7 @@ impl Keeper {
     }
 
     /// The last lines of a server's log.
-    pub(super) fn log_tail(&self, name: &str) -> String {
+    pub(crate) fn log_tail(&self, name: &str) -> String {
         let log = fs::read(self.file(name, "log")).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
         let lines: Vec<_> = log.lines().collect();
@@ -161,7 +162,7 @@ impl Keeper {
     /// Ends the shell's input and waits for it: the servers and the directory are gone after this.
     ///
     /// Safe to repeat because a shell that has ended is only waited for.
-    pub(super) fn finish(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn finish(&mut self) -> anyhow::Result<()> {
         drop(
             self.orders
                 .get_mut()
@@ -181,7 +182,7 @@ impl Keeper {
 
     fn order(&self, verb: &str, name: &str) -> anyhow::Result<()> {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        let orders = orders.as_mut().context("the control plane was stopped")?;
+        let orders = orders.as_mut().context("the servers were stopped")?;
         writeln!(orders, "{verb} {name}").context("the keeper of the servers is gone")
     }
 
@@ -198,7 +199,7 @@ impl Drop for Keeper {
 }
 
 /// Runs a command to its end with `input` on its standard input.
-pub(super) fn run_with_input(mut command: Command, input: &[u8]) -> anyhow::Result<Output> {
+pub(crate) fn run_with_input(mut command: Command, input: &[u8]) -> anyhow::Result<Output> {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -211,6 +212,22 @@ pub(super) fn run_with_input(mut command: Command, input: &[u8]) -> anyhow::Resu
     stdin.write_all(input)?;
     drop(stdin);
     Ok(child.wait_with_output()?)
+}
+
+/// Ports of loopback that are free now. They lie below the range from which the kernel takes ports for
+/// outgoing connections, so that a client started meanwhile cannot take one.
+pub(crate) fn free_ports<const N: usize>() -> anyhow::Result<[u16; N]> {
+    let mut found = Vec::new();
+    for _ in 0..1000 {
+        let port = rand::random_range(20_000..32_000);
+        if !found.contains(&port) && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            found.push(port);
+        }
+        if let Ok(ports) = <[u16; N]>::try_from(&found[..]) {
+            return Ok(ports);
+        }
+    }
+    bail!("no free port between 20000 and 32000 on 127.0.0.1")
 }
 
 fn quoted(word: &str) -> String {
@@ -245,7 +262,7 @@ mod tests {
 
     #[test]
     fn finishing_ends_the_servers_and_removes_the_directory() {
-        let mut keeper = Keeper::start().expect("a keeper");
+        let mut keeper = Keeper::start("test").expect("a keeper");
         let pids = [sleeper(&keeper, "one"), sleeper(&keeper, "two")];
         assert!(pids.iter().all(|pid| alive(*pid)));
         keeper.finish().expect("it finishes");
@@ -256,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_killed_server_is_seen_to_exit_and_can_run_again() {
-        let keeper = Keeper::start().expect("a keeper");
+        let keeper = Keeper::start("test").expect("a keeper");
         let first = sleeper(&keeper, "one");
         assert!(!keeper.has_exited("one"));
         keeper.kill("one").expect("the order is taken");
@@ -268,7 +285,7 @@ mod tests {
 
     #[test]
     fn words_reach_a_server_as_they_are() {
-        let keeper = Keeper::start().expect("a keeper");
+        let keeper = Keeper::start("test").expect("a keeper");
         let words = ["it's", "a $HOME", "`id`", ""].map(str::to_owned);
         keeper
             .run(

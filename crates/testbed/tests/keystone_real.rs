@@ -1,0 +1,94 @@
+//! The real Keystone starts, serves, comes and goes, and leaves nothing behind.
+
+use std::time::{Duration, Instant};
+
+use testbed::keystone::real::{Keystone, Lockout, Options};
+use testbed::keystone::{Admin, SERVICE_USERS, password_of, real};
+
+async fn started(options: Options) -> Keystone {
+    // Whatever has to be installed is not part of what is measured.
+    real::ready().await.expect("Keystone is installed");
+    Keystone::start(options).await.expect("Keystone starts")
+}
+
+#[tokio::test]
+async fn real_keystone_starts_within_seconds_with_the_users_of_the_services() {
+    real::ready().await.expect("Keystone is installed");
+    let begun = Instant::now();
+    let keystone = Keystone::start(Options::default())
+        .await
+        .expect("Keystone starts");
+    let start = begun.elapsed();
+    let admin = keystone.admin();
+    for user in SERVICE_USERS {
+        let status = admin.log_in_with_password(user, &password_of(user)).await;
+        assert_eq!(status.unwrap(), 201, "{user}");
+        assert_eq!(admin.count(user).await.unwrap(), 0);
+    }
+    let dir = keystone.dir().to_owned();
+    let stopped = Instant::now();
+    drop(keystone);
+    println!("start {start:?}, stop {:?}", stopped.elapsed());
+    assert!(start < Duration::from_secs(20), "took {start:?}");
+    assert!(!dir.exists());
+}
+
+#[tokio::test]
+async fn real_keystones_know_nothing_of_each_other() {
+    let (one, two) = tokio::join!(started(Options::default()), started(Options::default()));
+    one.admin().set_password("nova", "another").await.unwrap();
+    let status = two
+        .admin()
+        .log_in_with_password("nova", &password_of("nova"))
+        .await;
+    assert_eq!(status.unwrap(), 201);
+    let status = one
+        .admin()
+        .log_in_with_password("nova", &password_of("nova"))
+        .await;
+    assert_eq!(status.unwrap(), 401);
+}
+
+#[tokio::test]
+async fn real_keystone_killed_and_started_again_still_knows_everything() {
+    let keystone = started(Options::default()).await;
+    keystone
+        .admin()
+        .create_user("extra", "a password")
+        .await
+        .unwrap();
+    keystone.kill().await.unwrap();
+    assert!(keystone.admin().user_id("extra").await.is_err());
+    keystone.start_again().await.unwrap();
+    keystone.admin().user_id("extra").await.unwrap();
+}
+
+#[tokio::test]
+async fn real_keystone_locks_an_account_only_where_it_was_told_to() {
+    let lockout = Lockout {
+        attempts: 2,
+        lasts: Duration::from_mins(10),
+    };
+    let keystone = started(Options {
+        lockout: Some(lockout),
+        ..Options::default()
+    })
+    .await;
+    let admin: Admin = keystone.admin();
+    for _ in 0..2 {
+        assert_eq!(
+            admin.log_in_with_password("nova", "wrong").await.unwrap(),
+            401
+        );
+    }
+    let right = password_of("nova");
+    assert_eq!(
+        admin.log_in_with_password("nova", &right).await.unwrap(),
+        401
+    );
+    let other = password_of("heat");
+    assert_eq!(
+        admin.log_in_with_password("heat", &other).await.unwrap(),
+        201
+    );
+}
