@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use testbed::keystone::real::{Keystone, Lockout, Options};
-use testbed::keystone::{Admin, SERVICE_USERS, password_of, real};
+use testbed::keystone::{Admin, SERVICE_USERS, contract, password_of, real};
 
 async fn started(options: Options) -> Keystone {
     // Whatever has to be installed is not part of what is measured.
@@ -91,4 +91,12 @@ async fn real_keystone_locks_an_account_only_where_it_was_told_to() {
         admin.log_in_with_password("heat", &other).await.unwrap(),
         201
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_keystone_keeps_the_contract() {
+    let keystone = started(contract::options()).await;
+    let report = contract::run(&keystone.url(), "").await;
+    println!("{report}");
+    assert!(report.broken().is_empty(), "{:?}", report.broken());
 }

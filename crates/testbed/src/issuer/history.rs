@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// A value that only who asks for it by name gets to see.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Hidden(pub(super) String);
+pub struct Hidden(pub(crate) String);
 
 impl Hidden {
     pub fn reveal(&self) -> &str {

@@ -44,6 +44,10 @@ impl Asked {
     pub(crate) fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default()
     }
+
+    pub(crate) fn query(&self) -> &str {
+        self.target.split_once('?').map_or("", |(_, query)| query)
+    }
 }
 
 /// An answer, whole.
@@ -82,7 +86,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
 pub(crate) struct Front {
     shared: Arc<Shared>,
     address: SocketAddr,
-    certificate: Option<Certificate>,
+    certificate: Option<Box<Certificate>>,
     runtime: Handle,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -108,6 +112,7 @@ impl Front {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let certificate = tls.then(Certificate::for_loopback).transpose()?;
+        let certificate = certificate.map(Box::new);
         let acceptor = certificate
             .as_ref()
             .map(|certificate| certificate.acceptor(&["http/1.1"]))
@@ -162,7 +167,9 @@ impl Front {
     }
 
     pub(crate) fn ca_pem(&self) -> Option<String> {
-        self.certificate.as_ref().map(Certificate::pem)
+        self.certificate
+            .as_ref()
+            .map(|certificate| certificate.pem())
     }
 
     pub(crate) fn faults(&self) -> &Faults {

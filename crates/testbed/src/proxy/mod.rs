@@ -23,7 +23,7 @@ use http::Method;
 
 pub use crate::issuer::Fault;
 pub use faults::{Faults, Recorded, RequestLine};
-use front::Front;
+pub(crate) use front::{Answered, Asked, Backend, Front};
 use upstream::Upstream;
 
 /// A request with this header passes without a fault, a number or a record: auditors ask with it, so that their looks do

@@ -15,6 +15,7 @@ use anyhow::{bail, ensure};
 use http::Method;
 
 use super::{Admin, Http};
+pub use super::{Lockout, Options};
 use crate::keeper::{self, Keeper};
 use install::Installed;
 
@@ -24,38 +25,6 @@ const BOOT_DEADLINE: Duration = Duration::from_mins(1);
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(25);
 const SERVER: &str = "keystone";
-
-/// What can be set of a Keystone. The default is what a Keystone does by default, but for weak password hashes, which
-/// make it fast.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The port to listen on; 0 takes a free one.
-    pub port: u16,
-    /// How many application credentials a user may have; `None` is any number.
-    pub user_limit: Option<u32>,
-    /// When failed passwords lock an account; `None` is never.
-    pub lockout: Option<Lockout>,
-    pub token_lifetime: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            port: 0,
-            user_limit: None,
-            lockout: None,
-            token_lifetime: Duration::from_hours(1),
-        }
-    }
-}
-
-/// So many failed passwords in a row lock an account for so long.
-#[derive(Debug, Clone, Copy)]
-pub struct Lockout {
-    pub attempts: u32,
-    /// In whole seconds.
-    pub lasts: Duration,
-}
 
 /// A running Keystone. Dropping it kills the server and removes its files.
 #[derive(Debug)]
