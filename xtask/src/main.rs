@@ -51,6 +51,9 @@ enum Task {
     Requirements,
     /// Run the real control plane and the operator until Ctrl-C; prints the KUBECONFIG to use
     Up {
+        /// Also run a real server: `keystone`, with its users' passwords and sample manifests in namespace openstack
+        #[arg(long, value_parser = ["keystone"])]
+        with: Vec<String>,
         /// Passed on to `keyward run`
         #[arg(last = true)]
         args: Vec<String>,
@@ -89,7 +92,7 @@ fn main() -> ExitCode {
         Task::Test { quick } => return test::run(quick),
         Task::Prove { args } => prove(&args),
         Task::Requirements => requirements::run(),
-        Task::Up { args } => up(&args),
+        Task::Up { with, args } => up(&with, &args),
         Task::Bench {
             what: Bench::Engine { n, output, args },
         } => bench_engine(&n, &output, &args),
@@ -119,7 +122,7 @@ fn prove(args: &[String]) -> anyhow::Result<()> {
     cargo::become_it(walk)
 }
 
-fn up(args: &[String]) -> anyhow::Result<()> {
+fn up(with: &[String], args: &[String]) -> anyhow::Result<()> {
     let keyward = cargo::build_keyward("dev")?;
     let mut stack = cargo::command([
         "run",
@@ -131,7 +134,14 @@ fn up(args: &[String]) -> anyhow::Result<()> {
         "testbed-up",
         "--",
     ]);
-    stack.arg("--keyward").arg(keyward).arg("--").args(args);
+    stack.arg("--keyward").arg(keyward);
+    stack
+        .arg("--samples")
+        .arg(cargo::root().join("deploy/samples"));
+    for server in with {
+        stack.arg("--with").arg(server);
+    }
+    stack.arg("--").args(args);
     cargo::become_it(stack)
 }
 
@@ -161,6 +171,11 @@ mod tests {
         Arguments::command().debug_assert();
         let bench =
             Arguments::try_parse_from(["xtask", "bench", "engine", "--n", "1,2"]).expect("valid");
+        let up = Arguments::try_parse_from(["xtask", "up", "--with", "keystone", "--", "--x"])
+            .expect("valid");
+        assert!(
+            matches!(up.task, Task::Up { with, args } if with == ["keystone"] && args == ["--x"])
+        );
         assert!(matches!(bench.task, Task::Bench { what: Bench::Engine { n, .. } } if n == [1, 2]));
     }
 }

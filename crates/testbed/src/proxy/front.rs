@@ -9,12 +9,10 @@ use std::thread::JoinHandle;
 
 use anyhow::Context as _;
 use futures::future::BoxFuture;
-use futures::{StreamExt as _, stream};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
-use http::{Method, Response, StatusCode};
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full, Limited, StreamBody};
-use hyper::body::{Bytes, Frame, Incoming};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -25,6 +23,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio_rustls::TlsAcceptor;
 
 use super::faults::{Faults, RequestLine};
+use super::reply::{Reply, broken, half, whole};
 use crate::apiserver::tls::Certificate;
 use crate::issuer::Fault;
 
@@ -252,8 +251,6 @@ async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, shared: Arc<Sha
         .await;
 }
 
-type Reply = Response<BoxBody<Bytes, io::Error>>;
-
 /// What reaches the client.
 enum Outcome {
     Whole(Answered),
@@ -378,39 +375,4 @@ async fn pass(shared: Arc<Shared>, mut asked: Asked) -> Outcome {
         }
     };
     answered.map_or(Outcome::Broken, Outcome::Whole)
-}
-
-fn broken() -> io::Error {
-    io::Error::new(io::ErrorKind::ConnectionAborted, "cut as planned")
-}
-
-fn whole(answered: Answered) -> Reply {
-    let body = Full::new(answered.body).map_err(|never| match never {});
-    reply(answered.status, answered.headers, body.boxed())
-}
-
-/// An answer without a body breaks off before its first byte.
-fn half(answered: Answered) -> Result<Reply, io::Error> {
-    let announced = answered.body.len();
-    if announced == 0 {
-        return Err(broken());
-    }
-    let bytes = answered.body.slice(..announced / 2);
-    let sent = stream::iter([Ok(Frame::data(bytes))]);
-    // A moment between the two: otherwise hyper sees the end before it has sent anything.
-    let end = stream::once(async {
-        tokio::task::yield_now().await;
-        Err(broken())
-    });
-    let body = BodyExt::boxed(StreamBody::new(sent.chain(end)));
-    let mut reply = reply(answered.status, answered.headers, body);
-    reply.headers_mut().insert(CONTENT_LENGTH, announced.into());
-    Ok(reply)
-}
-
-fn reply(status: StatusCode, headers: HeaderMap, body: BoxBody<Bytes, io::Error>) -> Reply {
-    let mut reply = Response::new(body);
-    *reply.status_mut() = status;
-    *reply.headers_mut() = headers;
-    reply
 }

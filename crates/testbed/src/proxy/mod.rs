@@ -13,6 +13,7 @@
 
 mod faults;
 mod front;
+mod reply;
 mod upstream;
 
 use std::fmt;

@@ -11,12 +11,14 @@
 //! ```
 //!
 //! One file per question: `serve` (which request is it), `login` (who gets a token), `credentials` and `shape` (what may
-//! be made), `identity` (what an administrator changes), `state` (what is known), `refusal` (how it says no).
+//! be made), `identity` (what an administrator changes), `state` (what is known), `refusal` and `reply` (how it
+//! says no and yes).
 
 mod credentials;
 mod identity;
 mod login;
 mod refusal;
+mod reply;
 mod serve;
 mod shape;
 mod state;

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, LOCATION, VARY};
-use http::{Method, StatusCode};
-use hyper::body::Bytes;
+use http::Method;
+use http::header::{HOST, HeaderMap};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -15,37 +14,12 @@ use super::Shared;
 use super::credentials::{Allowed, show_rule};
 use super::identity::Sort;
 use super::refusal::Refusal;
+use super::reply::{Done, on_the_wire};
 use super::shape::check_shape;
-use super::state::{State, Token, new_id};
+use super::state::{State, Token};
 use crate::proxy::{Answered, Asked, Backend};
 
 pub(super) struct Answers(pub(super) Arc<Shared>);
-
-/// An answer that is no error.
-struct Done {
-    status: u16,
-    body: Option<Value>,
-    /// `X-Subject-Token`
-    token: Option<String>,
-}
-
-impl Done {
-    fn new(status: u16, body: Value) -> Self {
-        Self {
-            status,
-            body: Some(body),
-            token: None,
-        }
-    }
-
-    fn nothing() -> Self {
-        Self {
-            status: 204,
-            body: None,
-            token: None,
-        }
-    }
-}
 
 impl Backend for Answers {
     fn kind(&self, asked: &Asked) -> String {
@@ -405,47 +379,4 @@ impl<'a> Question<'a> {
 
 fn who(token: Option<&Token>) -> Result<&Token, Refusal> {
     token.ok_or_else(Refusal::unauthorized)
-}
-
-fn on_the_wire(answer: Result<Done, Refusal>, is_head: bool) -> Answered {
-    let mut headers = HeaderMap::new();
-    headers.insert(VARY, HeaderValue::from_static("X-Auth-Token"));
-    if let Ok(id) = HeaderValue::from_str(&format!("req-{}", new_id())) {
-        headers.insert("x-openstack-request-id", id);
-    }
-    let (status, body, json) = match answer {
-        Ok(done) => {
-            if let Some(Ok(token)) = done.token.map(|token| HeaderValue::from_str(&token)) {
-                headers.insert("x-subject-token", token);
-            }
-            if done.status == 300
-                && let Some(body) = &done.body
-                && let Some(Ok(v3)) = body
-                    .pointer("/versions/values/0/links/0/href")
-                    .and_then(Value::as_str)
-                    .map(HeaderValue::from_str)
-            {
-                headers.insert(LOCATION, v3);
-            }
-            let body = done.body.map(|body| body.to_string());
-            (done.status, body.unwrap_or_default(), true)
-        }
-        Err(refusal) => {
-            let (body, json) = refusal.body();
-            (refusal.status, body, json)
-        }
-    };
-    if !body.is_empty() {
-        let content = if json {
-            "application/json"
-        } else {
-            "text/html; charset=UTF-8"
-        };
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content));
-    }
-    Answered {
-        status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-        headers,
-        body: if is_head { Bytes::new() } else { body.into() },
-    }
 }

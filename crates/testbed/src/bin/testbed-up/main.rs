@@ -1,7 +1,11 @@
-//! The real stack, left running until Ctrl-C: `testbed-up [--keyward PROGRAM] [-- ARGS OF keyward run]`.
+//! The real stack, left running until Ctrl-C:
+//! `testbed-up [--keyward PROGRAM] [--with keystone] [--samples DIR] [-- ARGS OF keyward run]`.
 //!
 //! Without `--keyward` only the control plane runs. With it: the definitions, the operator, a stand-in issuer, its login
-//! in a Secret, and a sample credential that is kept.
+//! in a Secret, and a sample credential that is kept. `--with keystone` adds a real Keystone, the passwords of its users
+//! in a Secret, and the manifests in `DIR/keystone`.
+
+mod keystone;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,33 +20,34 @@ use testbed::issuer::{Control, Kind, StandIn};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
+const USAGE: &str =
+    "use: testbed-up [--keyward PROGRAM] [--with keystone] [--samples DIR] [-- ARGS]";
+
+#[derive(Default)]
 struct Arguments {
     keyward: Option<PathBuf>,
+    with_keystone: bool,
+    samples: Option<PathBuf>,
     run: Vec<String>,
 }
 
 fn arguments() -> anyhow::Result<Arguments> {
-    let mut keyward = None;
+    let mut arguments = Arguments::default();
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
-        match word.as_str() {
-            "--keyward" => {
-                keyward = Some(PathBuf::from(
-                    words
-                        .next()
-                        .context("--keyward needs the path of the program")?,
-                ));
-            }
-            "--" => break,
-            other => {
-                bail!("unknown argument {other}; use: testbed-up [--keyward PROGRAM] [-- ARGS]")
-            }
+        if word == "--" {
+            break;
+        }
+        let value = words.next().with_context(|| format!("{word}: {USAGE}"))?;
+        match (word.as_str(), value.as_str()) {
+            ("--keyward", _) => arguments.keyward = Some(value.into()),
+            ("--samples", _) => arguments.samples = Some(value.into()),
+            ("--with", "keystone") => arguments.with_keystone = true,
+            (word, value) => bail!("unknown argument {word} {value}; {USAGE}"),
         }
     }
-    Ok(Arguments {
-        keyward,
-        run: words.collect(),
-    })
+    arguments.run = words.collect();
+    Ok(arguments)
 }
 
 #[tokio::main]
@@ -60,6 +65,11 @@ async fn main() -> anyhow::Result<()> {
         ..Options::default()
     })
     .await?;
+    let keystone = if arguments.with_keystone {
+        Some(keystone::start(&plane, arguments.samples.as_deref()).await?)
+    } else {
+        None
+    };
     let (mut operator, issuer, sample) = match &arguments.keyward {
         Some(keyward) => {
             let issuer = StandIn::start_on(0, Control::On).context("starting the issuer")?;
@@ -98,6 +108,9 @@ async fn main() -> anyhow::Result<()> {
             sample.display()
         )?;
     }
+    if let Some(keystone) = &keystone {
+        keystone::explain(keystone, &mut out)?;
+    }
     writeln!(out, "Ctrl-C stops everything and removes it.")?;
     out.flush()?;
 
@@ -111,6 +124,7 @@ async fn main() -> anyhow::Result<()> {
     {
         operator.kill().await?;
     }
+    drop(keystone);
     plane.stop().await?;
     match ended {
         Some(status) => bail!("keyward ended by itself: {status}"),
