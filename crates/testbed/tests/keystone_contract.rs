@@ -16,10 +16,22 @@ async fn the_stand_in_keeps_the_contract() {
     let report = contract::run(&keystone.url(), "").await;
     println!("{report}");
     assert!(
-        report.0.len() >= 58 && report.broken().is_empty(),
+        report.0.len() >= 60 && report.broken().is_empty(),
         "{:?}",
         report.broken()
     );
+}
+
+#[tokio::test]
+async fn a_keystone_without_limits_is_found_to_break_what_the_contract_says_of_them() {
+    let keystone = StandIn::start(Options::default()).unwrap();
+    let report = contract::run(&keystone.url(), "").await;
+    let broken = [
+        "failed_passwords_lock_the_account_but_not_its_application_credentials",
+        "the_limit_counts_what_exists_and_ends_with_a_deletion",
+        "the_limit_counts_expired_ones_too",
+    ];
+    assert_eq!(report.broken(), broken);
 }
 
 #[tokio::test]

@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use http::Method;
 use testbed::keystone::real::{Keystone, Lockout, Options};
-use testbed::keystone::{Admin, SERVICE_USERS, contract, password_of, real};
+use testbed::keystone::{Admin, Http, SERVICE_USERS, contract, password_of, real, request_kind};
+use testbed::proxy::{self, Proxy};
 
 async fn started(options: Options) -> Keystone {
     // Whatever has to be installed is not part of what is measured.
@@ -47,6 +49,37 @@ async fn real_keystones_know_nothing_of_each_other() {
         .log_in_with_password("nova", &password_of("nova"))
         .await;
     assert_eq!(status.unwrap(), 401);
+}
+
+#[tokio::test]
+async fn real_keystone_behind_a_proxy_gives_links_that_lead_to_the_proxy() {
+    let keystone = started(Options::default()).await;
+    for tls in [false, true] {
+        let options = proxy::Options {
+            tls,
+            kind: request_kind,
+            ..proxy::Options::default()
+        };
+        let proxy = Proxy::start(&keystone.url(), options).unwrap();
+        let http = Http::trusting(&proxy.url(), proxy.ca_pem().as_deref()).unwrap();
+        let root = http.send(Method::GET, "/", "", None).await.unwrap();
+        let link = root.text("/versions/values/0/links/0/href").unwrap();
+        assert_eq!(link, format!("{}/v3/", proxy.url()));
+        let admin = Admin::over(http);
+        assert_eq!(admin.count("nova").await.unwrap(), 0);
+    }
+}
+
+#[tokio::test]
+async fn real_keystone_hangs_and_goes_on() {
+    let keystone = started(Options::default()).await;
+    let admin = keystone.admin();
+    admin.token().await.unwrap();
+    keystone.pause().unwrap();
+    let asked = tokio::time::timeout(Duration::from_millis(500), admin.user_id("nova")).await;
+    assert!(asked.is_err(), "a stopped server answered");
+    keystone.resume().unwrap();
+    admin.user_id("nova").await.unwrap();
 }
 
 #[tokio::test]

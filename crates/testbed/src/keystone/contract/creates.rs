@@ -1,11 +1,13 @@
 //! What an application credential can be.
 
+use std::time::Duration;
+
 use anyhow::ensure;
 use http::Method;
 use serde_json::{Value, json};
 
 use super::case_list;
-use super::world::{World, names, same, says};
+use super::world::{World, eventually, from_now, names, same, says};
 
 case_list![
     a_new_credential_is_answered_whole_and_its_secret_only_once,
@@ -20,6 +22,7 @@ case_list![
     what_is_not_known_is_refused_and_an_id_of_ones_own_ignored,
     null_is_nothing_except_for_lists,
     the_limit_counts_what_exists_and_ends_with_a_deletion,
+    the_limit_counts_expired_ones_too,
     a_credential_cannot_be_changed,
     a_body_is_looked_at_before_whoever_sent_it,
     listing_filters_by_name,
@@ -265,6 +268,19 @@ async fn the_limit_counts_what_exists_and_ends_with_a_deletion(world: World) -> 
         .await?
         .expect("after a deletion", 201)
         .map(drop)
+}
+
+async fn the_limit_counts_expired_ones_too(world: World) -> anyhow::Result<()> {
+    let token = world.token().await?;
+    let soon = from_now(Duration::from_secs(2));
+    let first = world.made(&token, json!({"expires_at": soon})).await?;
+    for _ in 1..super::USER_LIMIT {
+        world.made(&token, json!({})).await?;
+    }
+    eventually("it expires", 401, async || world.log_in_with(&first).await).await?;
+    let more = json!({"name": "more"});
+    let reply = world.create(&token, &more).await?;
+    reply.expect("one too many", 403).map(drop)
 }
 
 async fn a_credential_cannot_be_changed(world: World) -> anyhow::Result<()> {

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use http::Method;
-use jiff::Timestamp;
 use serde_json::json;
 
 use super::case_list;
-use super::world::{World, eventually, names, same, says};
+use super::world::{World, eventually, from_now, names, same, says};
 
 case_list![
     a_deleted_one_is_gone_for_logins_tokens_and_looks,
@@ -24,16 +23,6 @@ case_list![
     a_password_change_ends_tokens_and_leaves_credentials,
     a_token_of_the_second_of_a_password_change_is_refused_and_a_later_one_works,
 ];
-
-/// This much from now, as Keystone takes it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the server's clock is the real one"
-)]
-fn from_now(time: Duration) -> String {
-    let then = Timestamp::now() + time;
-    then.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
-}
 
 async fn a_deleted_one_is_gone_for_logins_tokens_and_looks(world: World) -> anyhow::Result<()> {
     let token = world.token().await?;

@@ -23,6 +23,7 @@ case_list![
     a_token_got_with_an_application_credential_gets_no_other_token,
     a_revoked_token_is_of_no_use,
     without_a_token_that_counts_nothing_is_shown,
+    a_head_is_a_get_without_a_body,
 ];
 
 async fn discovery_answers_300_at_the_root_and_200_at_v3(world: World) -> anyhow::Result<()> {
@@ -323,4 +324,22 @@ async fn without_a_token_that_counts_nothing_is_shown(world: World) -> anyhow::R
     }
     let reply = world.look_at("nonsense", &[]).await?;
     reply.expect("looking at nonsense", 404).map(drop)
+}
+
+async fn a_head_is_a_get_without_a_body(world: World) -> anyhow::Result<()> {
+    let token = world.token().await?;
+    let path = world.path();
+    let reply = world.send(Method::HEAD, &path, &token, None).await?;
+    same("body", reply.expect("of a list", 200)?.body, Value::Null)?;
+    let headers = [("x-subject-token", token.as_str())];
+    let path = "/v3/auth/tokens";
+    let look = world
+        .http()
+        .send_with(Method::HEAD, path, &token, &headers, None);
+    look.await?.expect("of a token", 200)?;
+    let headers = [("x-subject-token", "nonsense")];
+    let look = world
+        .http()
+        .send_with(Method::HEAD, path, &token, &headers, None);
+    look.await?.expect("of nonsense", 404).map(drop)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use http::Method;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -214,6 +215,16 @@ pub(super) fn says(reply: &Reply, text: &str) -> anyhow::Result<()> {
         reply.message()
     );
     Ok(())
+}
+
+/// This much from now, as Keystone takes it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the server's clock is the real one"
+)]
+pub(super) fn from_now(time: Duration) -> String {
+    let then = Timestamp::now() + time;
+    then.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
 /// The names in a list of roles, in order.

@@ -5,6 +5,8 @@ chdir = home
 workers = 1
 worker_class = 'sync'
 control_socket_disable = True
+# A worker that was stopped on purpose, or starved by a busy machine, is not to be replaced.
+timeout = 0
 
 os.environ['OS_KEYSTONE_CONFIG_DIR'] = home
 os.environ['PYTHONWARNINGS'] = 'ignore'

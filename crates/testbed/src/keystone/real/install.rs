@@ -30,6 +30,11 @@ impl Installed {
     fn mark(&self) -> PathBuf {
         self.dir.join("installed")
     }
+
+    /// Finished, and with a Python that is still there: the environment links to the one it was made with.
+    fn is_usable(&self) -> bool {
+        self.mark().is_file() && self.python().is_file()
+    }
 }
 
 /// Finds the environment or makes it. The answer is kept for the life of the process.
@@ -41,11 +46,11 @@ pub(super) async fn ready() -> anyhow::Result<Installed> {
 async fn find_or_make() -> anyhow::Result<Installed> {
     let dir = cache::dir()?.join(format!("keystone-{}", fingerprint(&[REQUIREMENTS])));
     let installed = Installed { dir };
-    if installed.mark().is_file() {
+    if installed.is_usable() {
         return Ok(installed);
     }
     let _held = cache::lock("keystone", "Keystone").await?;
-    if installed.mark().is_file() {
+    if installed.is_usable() {
         return Ok(installed);
     }
     let wanted = installed.clone();
