@@ -31,7 +31,7 @@ async fn real_keystone_starts_within_seconds_with_the_users_of_the_services() {
     let stopped = Instant::now();
     drop(keystone);
     println!("start {start:?}, stop {:?}", stopped.elapsed());
-    assert!(start < Duration::from_secs(20), "took {start:?}");
+    assert!(start < Duration::from_secs(30), "took {start:?}");
     assert!(!dir.exists());
 }
 
