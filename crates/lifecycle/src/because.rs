@@ -55,6 +55,7 @@ reasons! {
     RotateRequested: Underway = "a person asked for a rotation",
     SecretMissing: Underway = "the Secret of the current version is gone or being deleted",
     SecretDamaged: Underway = "the Secret of the current version no longer holds what was stored",
+    CurrentRefused: Trouble = "the issuer refuses both the current credential and our login; the user may be disabled or locked",
     RevokedElsewhere: Underway = "the issuer no longer knows the current credential",
 
     AttemptLost: Underway = "an earlier attempt may have been cut off; it is given up and made anew under the next number",
@@ -98,6 +99,8 @@ reasons! {
     RotationUnconfirmed: NeedsAPerson = "a self-rotation was begun and its outcome is not known; the value in the Secret still works and is never used to rotate a second time; put a fresh value into the Secret",
     InvalidSpec: NeedsAPerson = "the spec cannot be served as it stands",
     LoginMissing: NeedsAPerson = "the login for the issuer is missing",
+    IssuerMissing: NeedsAPerson = "nothing says where the issuer is",
+    IssuerNotReady: Underway = "the issuer is not ready yet; the work goes on as soon as it is",
     SecretNotAdopted: NeedsAPerson = "a Secret that Keyward did not create stands where ours should, and adoption was not asked for",
     DependencyCycle: NeedsAPerson = "this credential depends on itself through others",
 

@@ -333,6 +333,9 @@ pub struct Trouble {
     /// How long the issuer asked us to wait.
     #[serde(default)]
     pub wait: Option<SignedDuration>,
+    /// A better reason than the kind's own, where one is known.
+    #[serde(default)]
+    pub because: Option<Because>,
 }
 
 impl Trouble {
@@ -341,7 +344,14 @@ impl Trouble {
             kind,
             detail: detail.into(),
             wait: None,
+            because: None,
         }
+    }
+
+    /// What people read when this trouble is waited out.
+    pub fn reason(&self) -> Because {
+        self.because
+            .unwrap_or_else(|| crate::schedule::reason_for(self.kind))
     }
 }
 

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -161,8 +163,21 @@ fn is_false(flag: &bool) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Purpose {
     Mint,
+    /// Looking for what is left and sweeping it.
     Retire,
+    /// Ending this version.
+    RetireVersion(Version),
     Check,
+}
+
+impl Purpose {
+    /// The version it is about, where it is about one.
+    pub fn version(self) -> Option<Version> {
+        match self {
+            Self::RetireVersion(version) => Some(version),
+            Self::Mint | Self::Retire | Self::Check => None,
+        }
+    }
 }
 
 /// Failures in a row, kept where a crash loop cannot reset them.
@@ -175,6 +190,9 @@ pub struct Setbacks {
     pub retire: Option<Setback>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<Setback>,
+    /// Of versions on their way out, each for itself: one that cannot be revoked must not keep another alive.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub versions: BTreeMap<Version, Setback>,
 }
 
 impl Setbacks {
@@ -186,15 +204,19 @@ impl Setbacks {
         match purpose {
             Purpose::Mint => self.mint.as_ref(),
             Purpose::Retire => self.retire.as_ref(),
+            Purpose::RetireVersion(version) => self.versions.get(&version),
             Purpose::Check => self.check.as_ref(),
         }
     }
 
-    pub fn slot(&mut self, purpose: Purpose) -> &mut Option<Setback> {
+    pub fn set(&mut self, purpose: Purpose, setback: Setback) {
         match purpose {
-            Purpose::Mint => &mut self.mint,
-            Purpose::Retire => &mut self.retire,
-            Purpose::Check => &mut self.check,
+            Purpose::Mint => self.mint = Some(setback),
+            Purpose::Retire => self.retire = Some(setback),
+            Purpose::RetireVersion(version) => {
+                self.versions.insert(version, setback);
+            }
+            Purpose::Check => self.check = Some(setback),
         }
     }
 }
@@ -212,6 +234,9 @@ pub struct Setback {
     /// What was asked with; a change of it is worth another try at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Fingerprint>,
+    /// What exactly went wrong, in our own words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
 }
 
 #[cfg(test)]

@@ -120,11 +120,11 @@ impl Step {
     pub fn purpose(&self) -> Purpose {
         match self {
             Self::Draft(_) | Self::Claim(_) | Self::Mint(_) | Self::Store(_) => Purpose::Mint,
-            Self::Fence { .. }
-            | Self::Revoke { .. }
-            | Self::Sweep { .. }
-            | Self::Release { .. } => Purpose::Retire,
-            Self::Discard { .. } | Self::LetGo { .. } | Self::Warn { .. } | Self::Unguard => {
+            Self::Fence { version, .. }
+            | Self::Revoke { version, .. }
+            | Self::Release { version, .. }
+            | Self::Warn { version, .. } => Purpose::RetireVersion(*version),
+            Self::Sweep { .. } | Self::Discard { .. } | Self::LetGo { .. } | Self::Unguard => {
                 Purpose::Retire
             }
             Self::Record { .. } | Self::Mirror => Purpose::Check,

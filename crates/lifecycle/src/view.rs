@@ -14,6 +14,9 @@ pub struct Wait {
     pub on: Vec<Holder>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// What exactly went wrong, where something did.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
 }
 
 /// What people and tools should be told, computed from the same facts as the decision.
@@ -69,6 +72,11 @@ impl View {
             Some(Verdict::Refused) => true,
             None => unlisted,
         };
+        // A refusal that was written down stands until a look shows otherwise.
+        let refused = tried != Some(&Verdict::Works)
+            && ledger
+                .and_then(|ledger| ledger.setbacks.check.as_ref())
+                .is_some_and(|setback| setback.because == Because::CurrentRefused);
         let expired = current
             .and_then(|current| current.expires)
             .is_some_and(|expires| expires <= facts.now);
@@ -84,7 +92,7 @@ impl View {
             .is_some_and(|resource| resource.deleting);
         let stalled = foremost.because.severity() == Severity::NeedsAPerson;
         Self {
-            ready: whole && !dead && !expired && !deleting,
+            ready: whole && !dead && !refused && !expired && !deleting,
             reconciling: !stalled
                 && (live > 1 || current.is_none() || !matches!(decision.next, Next::Rest { .. })),
             stalled,
@@ -109,6 +117,7 @@ fn foremost(decision: &Decision) -> Wait {
         version: None,
         on: Vec::new(),
         until: None,
+        detail: String::new(),
     };
     let gravest = decision
         .waits
@@ -132,6 +141,9 @@ fn message(facts: &Facts, wait: &Wait) -> String {
         && !refusal.detail.is_empty()
     {
         text = format!("{text}: {}", refusal.detail);
+    }
+    if !wait.detail.is_empty() {
+        text = format!("{text}: {}", wait.detail);
     }
     if let Some(version) = wait.version {
         text = format!("{text} (version {version})");

@@ -34,7 +34,7 @@ pub(super) fn take_everything_out_of_service(s: &Scene, _: &mut Waits) -> Option
 }
 
 /// Orphan and Retain: what stays alive is announced with its ids, then the Secrets are cut loose.
-pub(super) fn let_go_of_secrets(s: &Scene, _: &mut Waits) -> Option<Choice> {
+pub(super) fn let_go_of_secrets(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     if !s.resource.deleting {
         return None;
     }
@@ -50,6 +50,11 @@ pub(super) fn let_go_of_secrets(s: &Scene, _: &mut Waits) -> Option<Choice> {
         .chain(&s.ledger.retiring)
         .map(|entry: &Entry| entry.version)
         .max();
+    if alive.is_some_and(|version| s.must_wait(Purpose::RetireVersion(version), waits))
+        || s.must_wait(Purpose::Retire, waits)
+    {
+        return Some(Choice::rest(Because::Deleting));
+    }
     if let Some(version) = alive
         && !s.facts.warned.contains(&version)
     {
@@ -100,6 +105,9 @@ fn remove_what_is_reserved(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         .secrets
         .iter()
         .find(|stored| !is_draft(stored) && stored.guarded)?;
+    if s.must_wait(Purpose::RetireVersion(stored.version), waits) {
+        return Some(Choice::rest(Because::Deleting));
+    }
     if !stored.leaving {
         let step = Step::Fence {
             secret: stored.name.clone(),

@@ -269,7 +269,9 @@ fn bumped(s: &Scene, wanted: &Wanted) -> crate::Ledger {
 
 fn crash_loop_pause(s: &Scene, intent: &Intent) -> Option<Timestamp> {
     let lost = intent.version.attempt.checked_sub(PATIENT_ATTEMPTS)?;
-    (lost > 0).then(|| {
+    // One that was begun in this very pass is lost to nobody yet. Waiting now would lose it.
+    let ours = s.facts.mine == Some(intent.version);
+    (lost > 0 && !ours).then(|| {
         later(
             intent.since,
             backoff(TroubleKind::Unreachable, lost, &s.facts.uid),
@@ -359,7 +361,10 @@ fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Because> {
         return Some(Because::SecretDamaged);
     }
     let refused = answer(s.facts.works.as_ref(), current.version) == Some(Ok(&Verdict::Refused));
-    if refused && s.facts.issuer.minting != Minting::Provided {
+    // Where our own login is refused as well, it is the user who is shut out: nothing could be minted either.
+    let shut_out = listing(s.facts)
+        .is_err_and(|trouble| trouble.is_some_and(|trouble| trouble.kind == TroubleKind::Denied));
+    if refused && !shut_out && s.facts.issuer.minting != Minting::Provided {
         return Some(Because::RevokedElsewhere);
     }
     if s.resource.rotate.is_some() && s.resource.rotate != s.ledger.handled {

@@ -97,9 +97,9 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
             Err(None) => return Some(Choice::ask(Question::Issued, Because::LedgerLost)),
             Err(Some(trouble)) => {
                 // There is no ledger to write the failure into, and writing one would hide that it was lost.
-                let because = crate::schedule::reason_for(trouble.kind);
+                let because = trouble.reason();
                 let wait = crate::backoff(trouble.kind, 2, &facts.uid);
-                waits.until(because, crate::schedule::later(facts.now, wait));
+                waits.trouble(trouble, crate::schedule::later(facts.now, wait));
                 return Some(Choice::rest(because));
             }
         }

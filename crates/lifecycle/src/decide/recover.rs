@@ -6,7 +6,7 @@ use super::scene::{Choice, Scene, Waits, entry_of, is_blank, is_draft, listing};
 use crate::schedule::{later, spread};
 use crate::{
     Because, Change, Entry, Facts, Issued, Ledger, Purpose, Question, Resource, Role, Step, Stored,
-    Version,
+    Trouble, TroubleKind, Verdict, Version,
 };
 
 /// After a start, every credential is compared with its issuer once, spread over this time.
@@ -181,14 +181,30 @@ pub(super) fn adopt_strays(s: &Scene, _: &mut Waits) -> Option<Choice> {
     Some(Choice::record(Change::Adopt, ledger, Because::StrayVersion))
 }
 
-/// A draft is needed only while its own version is being made.
-pub(super) fn discard_drafts(s: &Scene, _: &mut Waits) -> Option<Choice> {
+/// A draft is needed while its own version is being made, and after that until it is certain that nothing came of it:
+/// it records with which spec, and so as whom, its credential was asked for.
+pub(super) fn discard_drafts(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let open = s.ledger.intent.as_ref().map(|intent| intent.version);
     let draft = s
         .facts
         .secrets
         .iter()
         .find(|stored| is_draft(stored) && Some(stored.version) != open)?;
+    if s.must_wait(Purpose::Retire, waits) {
+        return None;
+    }
+    let gave_up = !s.ledger.records(draft.version);
+    let looks = s.facts.issuer.lists && (!s.resource.deleting || super::leave::revokes(s.facts));
+    if gave_up && looks {
+        let listing = match listing(s.facts) {
+            Ok(listing) => listing,
+            Err(None) => return Some(Choice::ask(Question::Issued, Because::LeftoverDraft)),
+            Err(Some(trouble)) => return Some(s.setback(Purpose::Retire, trouble)),
+        };
+        if listing.iter().any(|issued| issued.version == draft.version) {
+            return None;
+        }
+    }
     Some(discard(draft))
 }
 
@@ -280,17 +296,23 @@ pub(super) fn tidy_old_notes(s: &Scene, _: &mut Waits) -> Option<Choice> {
     if listed && s.ledger.sweep_at.is_some_and(|at| at <= s.now()) {
         ledger.sweep_at = None;
     }
-    if listed
-        || s.facts
-            .works
-            .as_ref()
-            .is_some_and(|answer| answer.is.is_ok())
-    {
+    let tried = s
+        .facts
+        .works
+        .as_ref()
+        .is_some_and(|answer| answer.is.is_ok());
+    let could_not_list = matches!(listing(s.facts), Err(Some(_)));
+    if listed || (tried && !could_not_list) {
         ledger.setbacks.check = None;
     }
     if ledger.retiring.is_empty() && listed {
         ledger.setbacks.retire = None;
     }
+    let retiring = |version: &Version| s.ledger.retiring.iter().any(|old| old.version == *version);
+    ledger
+        .setbacks
+        .versions
+        .retain(|version, _| retiring(version));
     if s.resource.rollback.is_none() {
         ledger.rolled_back = None;
     }
@@ -304,6 +326,25 @@ pub(super) fn tidy_old_notes(s: &Scene, _: &mut Waits) -> Option<Choice> {
         ledger.condemned = None;
     }
     (ledger != *s.ledger).then(|| Choice::record(Change::Tidy, ledger, Because::Tidying))
+}
+
+/// Our login is refused, and so nothing can be listed. Whether what consumers use still works can be tried all the same.
+fn look_without_login(s: &Scene, current: &Entry, trouble: &Trouble) -> Choice {
+    let there = s
+        .stored(current.version)
+        .is_some_and(|stored| stored.intact);
+    if trouble.kind != TroubleKind::Denied || !there {
+        return s.setback(Purpose::Check, trouble);
+    }
+    match &s.facts.works {
+        Some(answer) if answer.about == current.version => match &answer.is {
+            Ok(Verdict::Refused) => {
+                s.setback_because(Purpose::Check, trouble, Because::CurrentRefused)
+            }
+            Ok(Verdict::Works) | Err(_) => s.setback(Purpose::Check, trouble),
+        },
+        Some(_) | None => Choice::ask(Question::Works(current.version), Because::Checking),
+    }
 }
 
 /// The one timed look at the issuer: does it still know the current version, and is there anything we forgot?
@@ -331,7 +372,7 @@ pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         return match listing(s.facts) {
             Ok(_) => None,
             Err(None) => Some(Choice::ask(Question::Issued, Because::Checking)),
-            Err(Some(trouble)) => Some(s.setback(Purpose::Check, trouble)),
+            Err(Some(trouble)) => Some(look_without_login(s, current, trouble)),
         };
     }
     match &s.facts.works {

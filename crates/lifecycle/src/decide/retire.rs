@@ -44,7 +44,7 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
         return fence(s, entry, stored, waits);
     }
     match past_holders(s, entry) {
-        Some(because) => announce(s, entry, stored, because),
+        Some(because) => announce(s, entry, stored, because, waits)?,
         None => wait_for_holders(s, entry, stored, waits)?,
     }
     .or_else(|| {
@@ -58,7 +58,7 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
 
 /// From the fence on, the API server refuses new holders, so that "nobody holds it" stays true once it is seen.
 fn fence(s: &Scene, entry: &Entry, stored: &Stored, waits: &mut Waits) -> Option<Choice> {
-    if s.must_wait(Purpose::Retire, waits) {
+    if s.must_wait(Purpose::RetireVersion(entry.version), waits) {
         return None;
     }
     // A rollback decided on at the same time must fail, or make this fail: both write the ledger.
@@ -163,7 +163,7 @@ fn wait_for_holders(
         );
         return None;
     }
-    if s.must_wait(Purpose::Retire, waits) {
+    if s.must_wait(Purpose::RetireVersion(entry.version), waits) {
         return None;
     }
     match &s.facts.referrers {
@@ -182,7 +182,9 @@ fn wait_for_holders(
                 );
                 None
             }
-            Err(trouble) => Some(Some(s.setback(Purpose::Retire, trouble))),
+            Err(trouble) => Some(Some(
+                s.setback(Purpose::RetireVersion(entry.version), trouble),
+            )),
         },
         Some(_) | None => Some(Some(Choice::ask(
             Question::Referrers(entry.version),
@@ -192,20 +194,35 @@ fn wait_for_holders(
 }
 
 /// Going past a holder is said aloud before it is done.
-fn announce(s: &Scene, entry: &Entry, stored: Option<&Stored>, because: Because) -> Option<Choice> {
+///
+/// As with [`wait_for_holders`]: `None` if it cannot be said yet, `Some(None)` if there is nothing left to say.
+#[expect(
+    clippy::option_option,
+    reason = "three answers, each spelled out above"
+)]
+fn announce(
+    s: &Scene,
+    entry: &Entry,
+    stored: Option<&Stored>,
+    because: Because,
+    waits: &mut Waits,
+) -> Option<Option<Choice>> {
     let held = stored.is_some_and(|stored| !stored.holders.is_empty());
     let loud = held || because == Because::EmergencyRevoke;
-    if loud && !s.facts.warned.contains(&entry.version) {
-        let version = entry.version;
-        return Some(Choice::act(Step::Warn { version, because }, because));
+    if !loud || s.facts.warned.contains(&entry.version) {
+        return Some(None);
     }
-    None
+    if s.must_wait(Purpose::RetireVersion(entry.version), waits) {
+        return None;
+    }
+    let version = entry.version;
+    Some(Some(Choice::act(Step::Warn { version, because }, because)))
 }
 
 /// Revoke, have it confirmed, let the Secret go, strike it out: in this order, so that the id is known until the end.
 fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) -> Option<Choice> {
     if s.facts.issuer.revokes && !known_gone(s, entry) {
-        if s.must_wait(Purpose::Retire, waits) {
+        if s.must_wait(Purpose::RetireVersion(entry.version), waits) {
             return None;
         }
         if !s.facts.revoked.contains(&entry.version) {
@@ -228,11 +245,11 @@ fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) 
                 None => Choice::ask(Question::Gone(entry.version), Because::Unheld),
                 Some(answer) => match &answer.is {
                     Ok(_) => s.setback_because(
-                        Purpose::Retire,
+                        Purpose::RetireVersion(entry.version),
                         &still_there(),
                         Because::RevokeUnconfirmed,
                     ),
-                    Err(trouble) => s.setback(Purpose::Retire, trouble),
+                    Err(trouble) => s.setback(Purpose::RetireVersion(entry.version), trouble),
                 },
             },
         );
@@ -247,6 +264,7 @@ fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) 
         .retiring
         .retain(|other| other.version != entry.version);
     ledger.setbacks.retire = None;
+    ledger.setbacks.versions.remove(&entry.version);
     Some(Choice::record(
         Change::Forget,
         ledger,

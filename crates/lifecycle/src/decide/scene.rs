@@ -1,10 +1,13 @@
 use jiff::Timestamp;
 
-use crate::schedule::{later, reason_for, retry_at};
+use crate::schedule::{later, retry_at};
 use crate::{
     Because, Change, Delivery, Entry, Facts, Holder, Issued, Known, Ledger, Listing, Next, Purpose,
     Question, Resource, Role, Setback, Step, Stored, Trouble, TroubleKind, Version, Wait,
 };
+
+/// More than this is for the log.
+const LONGEST_DETAIL: usize = 300;
 
 /// The facts, with the two that nearly every check needs already at hand.
 pub(super) struct Scene<'a> {
@@ -61,6 +64,29 @@ impl Waits {
             version: None,
             on: Vec::new(),
             until: Some(until),
+            detail: String::new(),
+        });
+    }
+
+    /// Trouble that is waited out.
+    pub(super) fn after(&mut self, setback: &Setback, version: Option<Version>, until: Timestamp) {
+        self.0.push(Wait {
+            because: setback.because,
+            version,
+            on: Vec::new(),
+            until: Some(until),
+            detail: setback.detail.clone(),
+        });
+    }
+
+    /// Trouble that no ledger tells of.
+    pub(super) fn trouble(&mut self, trouble: &Trouble, until: Timestamp) {
+        self.0.push(Wait {
+            because: trouble.reason(),
+            version: None,
+            on: Vec::new(),
+            until: Some(until),
+            detail: trouble.detail.chars().take(LONGEST_DETAIL).collect(),
         });
     }
 
@@ -75,6 +101,7 @@ impl Waits {
             version: Some(version),
             on: Vec::new(),
             until,
+            detail: String::new(),
         });
     }
 
@@ -90,6 +117,7 @@ impl Waits {
             version: Some(version),
             on: on.to_vec(),
             until,
+            detail: String::new(),
         });
     }
 
@@ -99,6 +127,7 @@ impl Waits {
             version: None,
             on: Vec::new(),
             until: None,
+            detail: String::new(),
         });
     }
 
@@ -157,21 +186,21 @@ impl Scene<'_> {
     }
 
     /// Waiting out earlier failures? Then until when, and why. A change of what we ask with ends the wait.
-    pub(super) fn held_off(&self, purpose: Purpose) -> Option<(Because, Timestamp)> {
+    pub(super) fn held_off(&self, purpose: Purpose) -> Option<(&Setback, Timestamp)> {
         let setback = self.ledger.setbacks.of(purpose)?;
         let inputs = self.facts.wanted.as_ref().ok().map(|wanted| &wanted.inputs);
-        if inputs.is_some() && setback.inputs.is_some() && inputs != setback.inputs.as_ref() {
+        if inputs.is_some() && inputs != setback.inputs.as_ref() {
             return None;
         }
         let until = retry_at(setback, &self.facts.uid);
-        (until > self.now()).then_some((setback.because, until))
+        (until > self.now()).then_some((setback, until))
     }
 
     /// Pushes the wait, and says whether there is one.
     pub(super) fn must_wait(&self, purpose: Purpose, waits: &mut Waits) -> bool {
         match self.held_off(purpose) {
-            Some((because, until)) => {
-                waits.until(because, until);
+            Some((setback, until)) => {
+                waits.after(setback, purpose.version(), until);
                 true
             }
             None => false,
@@ -180,7 +209,7 @@ impl Scene<'_> {
 
     /// Writes a failure down, so that even a crash loop waits.
     pub(super) fn setback(&self, purpose: Purpose, trouble: &Trouble) -> Choice {
-        self.setback_because(purpose, trouble, reason_for(trouble.kind))
+        self.setback_because(purpose, trouble, trouble.reason())
     }
 
     pub(super) fn setback_because(
@@ -207,7 +236,7 @@ impl Scene<'_> {
             .of(purpose)
             .map_or(0, |setback| setback.count)
             .saturating_add(1);
-        *ledger.setbacks.slot(purpose) = Some(Setback {
+        let setback = Setback {
             count,
             at: self.now(),
             kind: trouble.kind,
@@ -219,7 +248,9 @@ impl Scene<'_> {
                 .as_ref()
                 .ok()
                 .map(|wanted| wanted.inputs.clone()),
-        });
+            detail: trouble.detail.chars().take(LONGEST_DETAIL).collect(),
+        };
+        ledger.setbacks.set(purpose, setback);
     }
 
     /// Moves the current version to those on their way out.

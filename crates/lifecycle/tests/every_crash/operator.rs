@@ -290,7 +290,8 @@ fn hear_nothing(w: &mut World, index: usize, request: Request) {
             (o.failed, o.listed, o.listing) = (Failed::Minting, Told::Nothing, 0);
             o.marks = Default::default();
         }
-        Verb::Revoke | Verb::Sweep => o.failed = Failed::Retiring,
+        Verb::Revoke => o.failed = Failed::Revoking(request.version),
+        Verb::Sweep => o.failed = Failed::Sweeping,
         Verb::Record
         | Verb::Draft
         | Verb::Claim

@@ -2,7 +2,9 @@
 
 use std::hash::{Hash, Hasher};
 
-use crate::world::{Credential, Kind, Operator, Request, Resource, Secret, Secrets, Verb, World};
+use crate::world::{
+    Credential, Failed, Kind, Operator, Request, Resource, Secret, Secrets, Verb, World,
+};
 
 fn word(bytes: [u8; 8]) -> u64 {
     u64::from_le_bytes(bytes)
@@ -95,11 +97,18 @@ impl Hash for Operator {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.resource.hash(state);
         secrets(&self.secrets, state);
+        let (failed, about) = match self.failed {
+            Failed::No => (0, 0),
+            Failed::Minting => (1, 0),
+            Failed::MintingDenied => (2, 0),
+            Failed::Revoking(version) => (3, version),
+            Failed::Sweeping => (4, 0),
+        };
         state.write_u64(word([
             self.phase as u8,
-            0,
+            about,
             self.listed as u8,
-            self.failed as u8,
+            failed,
             bits([self.resource_fresh, self.read_after_listing, self.duplicate]),
             self.mine,
             self.works.0,

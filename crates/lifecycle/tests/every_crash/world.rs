@@ -199,7 +199,8 @@ pub enum Failed {
     No,
     Minting,
     MintingDenied,
-    Retiring,
+    Revoking(V),
+    Sweeping,
 }
 
 const EMPTY_HAND: (V, u8, u8) = (0, NOBODY, 0);
