@@ -5,6 +5,7 @@
 
 pub mod contract;
 pub mod http;
+pub mod keystone;
 mod secret;
 pub mod standin;
 
@@ -32,15 +33,26 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         Values::new()
     }
 
-    /// What consumers need of a credential whose value was drafted, once the issuer's id for it is known: the same as
-    /// a mint whose reply was not lost would have returned.
-    fn complete(&self, draft: &Values, _id: &IssuedId) -> Values {
-        draft.clone()
+    /// What a mint of this draft would have returned, had its reply not been lost; `None` if the issuer no longer
+    /// knows it.
+    async fn complete(&self, draft: &Values, id: &IssuedId) -> Result<Option<Minted>, SourceError> {
+        Ok(Some(Minted {
+            id: id.clone(),
+            values: draft.clone(),
+            expires: None,
+        }))
     }
 
-    /// Everything at the issuer that bears a mark of this owner, of whatever version.
-    /// The listing may be older than the reply, never newer than the request's end.
-    async fn list(&self, owner: &Owner) -> Result<Vec<Issued>, SourceError>;
+    /// Everything at the issuer that bears a mark of this owner, of whatever version, and of `recorded` what is still
+    /// there under whatever name: a predecessor of ours may have named it.
+    /// The list is begun after the call, so that it is never older than what the caller did before.
+    async fn list(&self, owner: &Owner, recorded: &[Issued]) -> Result<Vec<Issued>, SourceError>;
+
+    /// Whether lists of many owners are one request, made for all who wait for it. Waiting is then no load on the
+    /// issuer, and no limit applies to it.
+    fn lists_together(&self) -> bool {
+        false
+    }
 
     /// Makes one credential with this mark.
     /// *If the reply is lost:* it may exist, and is found by its mark.
@@ -56,8 +68,9 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// Ends a credential. One that is already gone counts as ended.
     async fn revoke(&self, id: &IssuedId) -> Result<(), SourceError>;
 
-    /// Whether the issuer no longer honours this credential: the witness after a revoke.
-    async fn gone(&self, id: &IssuedId) -> Result<bool, SourceError>;
+    /// Whether the issuer no longer honours this credential: the witness after a revoke. Its values, where they are
+    /// still known, let the issuer itself refuse them.
+    async fn gone(&self, id: &IssuedId, values: Option<&Values>) -> Result<bool, SourceError>;
 }
 
 /// What is asked for.
@@ -70,6 +83,8 @@ pub struct Order {
     pub present: Option<Values>,
     /// What the credential must be able to do, in the words of the issuer's own kind.
     pub wish: serde_json::Value,
+    /// From when its life is counted.
+    pub now: Timestamp,
 }
 
 /// What came back.
@@ -82,7 +97,7 @@ pub struct Minted {
 
 /// Why an issuer could not be asked, or what it said instead of yes. Our words only: never a remote text, a value, or
 /// an address with a query.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{act}: {detail}")]
 pub struct SourceError {
     /// What was being done, such as "listing application credentials of user barbican".
@@ -109,6 +124,7 @@ impl SourceError {
             kind: self.kind,
             detail: self.to_string(),
             wait: self.wait,
+            because: None,
         }
     }
 }

@@ -62,6 +62,16 @@ impl Values {
     }
 }
 
+/// 192 random bits as text that needs no escaping anywhere.
+pub(crate) fn text_of(random: &[u8; 32]) -> SecretValue {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let text: Vec<u8> = random
+        .iter()
+        .map(|byte| LETTERS[usize::from(byte & 63)])
+        .collect();
+    SecretValue::new(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

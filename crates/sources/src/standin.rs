@@ -108,18 +108,22 @@ impl Source for StandIn {
 
     fn draft(&self, _mark: &Mark, random: &[u8; 32]) -> Values {
         match self.minting {
-            Minting::Chosen => Values::new().with(SECRET, text_of(random)),
+            Minting::Chosen => Values::new().with(SECRET, crate::secret::text_of(random)),
             Minting::ReadBack | Minting::ShownOnce | Minting::SelfRotating | Minting::Provided => {
                 Values::new()
             }
         }
     }
 
-    fn complete(&self, draft: &Values, id: &IssuedId) -> Values {
-        draft.clone().with(ID, SecretValue::new(id.as_str()))
+    async fn complete(&self, draft: &Values, id: &IssuedId) -> Result<Option<Minted>, SourceError> {
+        Ok(Some(Minted {
+            id: id.clone(),
+            values: draft.clone().with(ID, SecretValue::new(id.as_str())),
+            expires: None,
+        }))
     }
 
-    async fn list(&self, owner: &Owner) -> Result<Vec<Issued>, SourceError> {
+    async fn list(&self, owner: &Owner, _recorded: &[Issued]) -> Result<Vec<Issued>, SourceError> {
         if !self.issuer().lists {
             return Ok(Vec::new());
         }
@@ -194,7 +198,7 @@ impl Source for StandIn {
         Ok(())
     }
 
-    async fn gone(&self, id: &IssuedId) -> Result<bool, SourceError> {
+    async fn gone(&self, id: &IssuedId, _values: Option<&Values>) -> Result<bool, SourceError> {
         let reply = self
             .asks(
                 "looking for a credential in",
@@ -315,16 +319,6 @@ fn minted(reply: &Reply, chosen: Option<&SecretValue>) -> Result<Minted, SourceE
         id: created.id.as_str().into(),
         expires: created.expires_at,
     })
-}
-
-/// 192 random bits as text that needs no escaping anywhere.
-fn text_of(random: &[u8; 32]) -> SecretValue {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let text: Vec<u8> = random
-        .iter()
-        .map(|byte| LETTERS[usize::from(byte & 63)])
-        .collect();
-    SecretValue::new(text)
 }
 
 /// The request has its own copy by now.

@@ -51,6 +51,7 @@ async fn mint(source: &Client, mark: Mark) -> Result<Minted, SourceError> {
         chosen: (!draft.is_empty()).then_some(draft),
         present: None,
         wish: json!({ "rights": ["read", "write"] }),
+        now: jiff::Timestamp::UNIX_EPOCH,
     };
     source.mint(&order).await
 }
@@ -68,6 +69,7 @@ async fn rotate(source: &Client, present: &Values) -> Result<Minted, SourceError
         chosen: None,
         present: Some(present.clone()),
         wish: json!(null),
+        now: jiff::Timestamp::UNIX_EPOCH,
     };
     source.mint(&order).await
 }
@@ -195,6 +197,7 @@ async fn a_lifetime_ends_by_itself() {
         chosen: None,
         present: None,
         wish: json!({ "lifetimeSeconds": 60 }),
+        now: jiff::Timestamp::UNIX_EPOCH,
     };
     let minted = source.mint(&order).await.unwrap();
     assert_eq!(minted.expires, issuer.live(REALM)[0].expires);
@@ -203,8 +206,8 @@ async fn a_lifetime_ends_by_itself() {
         source.verify(&minted.values).await.unwrap(),
         Verdict::Refused
     );
-    assert!(source.gone(&minted.id).await.unwrap());
-    assert!(source.list(&owner()).await.unwrap().is_empty());
+    assert!(source.gone(&minted.id, None).await.unwrap());
+    assert!(source.list(&owner(), &[]).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -216,6 +219,7 @@ async fn a_wish_that_makes_no_sense_is_rejected_before_anything_is_sent() {
         chosen: None,
         present: None,
         wish: json!({ "right": ["read"] }),
+        now: jiff::Timestamp::UNIX_EPOCH,
     };
     let error = source.mint(&order).await.unwrap_err();
     assert_eq!(error.kind, TroubleKind::Rejected);
@@ -229,7 +233,7 @@ async fn a_disabled_login_is_denied_while_credentials_still_work() {
     let minted = mint(&source, mark(1)).await.unwrap();
     issuer.disable_login(REALM);
     assert_eq!(
-        source.list(&owner()).await.unwrap_err().kind,
+        source.list(&owner(), &[]).await.unwrap_err().kind,
         TroubleKind::Denied
     );
     assert_eq!(source.verify(&minted.values).await.unwrap(), Verdict::Works);
@@ -240,7 +244,7 @@ async fn a_disabled_login_is_denied_while_credentials_still_work() {
         .count();
     assert_eq!(denied, 1);
     issuer.enable_login(REALM);
-    assert_eq!(source.list(&owner()).await.unwrap().len(), 1);
+    assert_eq!(source.list(&owner(), &[]).await.unwrap().len(), 1);
 }
 
 /// What each fault does to a mint: the kind of trouble it looks like, and how many credentials there are afterwards.
@@ -276,7 +280,7 @@ async fn every_fault_does_what_it_says() {
                 Fault::Pass
             }
         });
-        source.list(&owner()).await.unwrap();
+        source.list(&owner(), &[]).await.unwrap();
         let answer = mint(&source, mark(1)).await;
         assert_eq!(answer.err().map(|error| error.kind), trouble, "{fault:?}");
         assert_eq!(issuer.live(REALM).len(), live, "{fault:?}");
@@ -300,7 +304,7 @@ async fn every_fault_does_what_it_says() {
         );
         issuer.faults().reset();
         assert_eq!(issuer.faults().total(), 0);
-        source.list(&owner()).await.unwrap();
+        source.list(&owner(), &[]).await.unwrap();
         assert_eq!(issuer.faults().log()[0].n, 1);
     }
 }
@@ -325,9 +329,9 @@ async fn a_cut_reply_without_a_body_is_unreachable_too() {
 async fn a_stand_in_that_is_dropped_is_gone_at_once() {
     let issuer = StandIn::start().unwrap();
     let source = reach(&issuer, Kind::ShownOnce);
-    source.list(&owner()).await.unwrap();
+    source.list(&owner(), &[]).await.unwrap();
     drop(issuer);
-    let error = source.list(&owner()).await.unwrap_err();
+    let error = source.list(&owner(), &[]).await.unwrap_err();
     assert_eq!(error.kind, TroubleKind::Unreachable);
 }
 

@@ -69,17 +69,20 @@ impl Source for Flawed {
         self.inner.draft(mark, random)
     }
 
-    fn complete(&self, draft: &Values, id: &IssuedId) -> Values {
-        if self.flaw == Flaw::LosesTheDraft {
-            return draft.clone();
-        }
-        self.inner.complete(draft, id)
+    async fn complete(&self, draft: &Values, id: &IssuedId) -> Result<Option<Minted>, SourceError> {
+        let completed = self.inner.complete(draft, id).await?;
+        Ok(completed.map(|mut minted| {
+            if self.flaw == Flaw::LosesTheDraft {
+                minted.values = draft.clone();
+            }
+            minted
+        }))
     }
 
-    async fn list(&self, owner: &Owner) -> Result<Vec<Issued>, SourceError> {
+    async fn list(&self, owner: &Owner, recorded: &[Issued]) -> Result<Vec<Issued>, SourceError> {
         let mut listed = self
             .inner
-            .list(owner)
+            .list(owner, recorded)
             .await
             .map_err(|error| self.spoil(error, None))?;
         if self.flaw == Flaw::ListsNobody {
@@ -122,7 +125,7 @@ impl Source for Flawed {
         if self.flaw == Flaw::OnlySaysThatItRevoked {
             return Ok(());
         }
-        if self.flaw == Flaw::FailsOnASecondRevoke && self.inner.gone(id).await? {
+        if self.flaw == Flaw::FailsOnASecondRevoke && self.inner.gone(id, None).await? {
             let kind = TroubleKind::Rejected;
             return Err(SourceError::new("revoking", kind, "not found"));
         }
@@ -132,10 +135,10 @@ impl Source for Flawed {
             .map_err(|error| self.spoil(error, None))
     }
 
-    async fn gone(&self, id: &IssuedId) -> Result<bool, SourceError> {
+    async fn gone(&self, id: &IssuedId, values: Option<&Values>) -> Result<bool, SourceError> {
         let gone = self
             .inner
-            .gone(id)
+            .gone(id, values)
             .await
             .map_err(|error| self.spoil(error, None))?;
         let says_gone = self.flaw == Flaw::AlwaysSaysGone;

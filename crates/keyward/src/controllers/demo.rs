@@ -22,7 +22,7 @@ use crate::api::demo::{
 };
 use crate::engine::conditions::{self, standard, whole_second};
 use crate::engine::report::Report;
-use crate::engine::{Kind, LoginRef, Terms, Wish};
+use crate::engine::{Closed, Kind, Reader, Terms, Wish};
 
 /// Key of the login in its Secret.
 pub const LOGIN: &str = "login";
@@ -78,6 +78,13 @@ fn invalid(detail: &str) -> Refusal {
         because: Because::InvalidSpec,
         detail: detail.to_owned(),
     }
+}
+
+fn no_login(detail: String) -> Closed {
+    Closed::Refused(Refusal {
+        because: Because::LoginMissing,
+        detail,
+    })
 }
 
 fn spec(object: &DynamicObject) -> Result<DemoCredentialSpec, Refusal> {
@@ -220,24 +227,26 @@ impl Kind for Demo {
             .ok()
     }
 
-    fn login(&self, object: &DynamicObject) -> Option<LoginRef> {
-        let secret: String = part(object, "loginSecret");
-        (!secret.is_empty()).then_some(LoginRef { secret })
-    }
-
     fn place(&self, object: &DynamicObject) -> String {
         spec(object)
             .map(|spec| {
-                format!(
-                    "{} {} {:?}",
-                    spec.issuer.url, spec.issuer.realm, spec.issuer.kind
-                )
+                let DemoIssuer { url, realm, kind } = spec.issuer;
+                format!("{url} {realm} {kind:?} {}", spec.login_secret)
             })
             .unwrap_or_default()
     }
 
-    fn open(&self, object: &DynamicObject, login: &Values) -> Result<Arc<dyn Source>, Refusal> {
+    async fn open(
+        &self,
+        object: &DynamicObject,
+        reader: &mut Reader<'_>,
+    ) -> Result<Arc<dyn Source>, Closed> {
         let spec = spec(object)?;
+        let name = &spec.login_secret;
+        let Some((login, _)) = reader.secret(name).await? else {
+            let detail = format!("there is no Secret {name} in this namespace");
+            return Err(no_login(detail));
+        };
         let pool = self.pool(&spec.issuer)?;
         if spec.issuer.kind == DemoMinting::Provided {
             let inner = StandIn::over(
@@ -248,15 +257,11 @@ impl Kind for Demo {
             );
             return Ok(Arc::new(Given {
                 inner,
-                values: login.clone(),
+                values: login,
             }));
         }
         let Some(login) = login.get(LOGIN).cloned() else {
-            let detail = format!("the Secret {} has no key {LOGIN}", spec.login_secret);
-            return Err(Refusal {
-                because: Because::LoginMissing,
-                detail,
-            });
+            return Err(no_login(format!("the Secret {name} has no key {LOGIN}")));
         };
         Ok(Arc::new(StandIn::over(
             pool,
@@ -266,9 +271,15 @@ impl Kind for Demo {
         )))
     }
 
-    fn secret_name(&self, object: &DynamicObject, version: Version, _id: &IssuedId) -> SecretName {
+    fn secret_names(
+        &self,
+        object: &DynamicObject,
+        version: Version,
+        _id: &IssuedId,
+    ) -> Vec<SecretName> {
         let base: String = object.name_any().chars().take(200).collect();
-        SecretName::from(format!("{base}-{}-{}", version.serial, version.attempt))
+        let name = format!("{base}-{}-{}", version.serial, version.attempt);
+        vec![SecretName::from(name)]
     }
 
     fn named_in_status(&self, object: &DynamicObject) -> Option<SecretName> {
@@ -337,8 +348,8 @@ impl Source for Given {
         self.inner.place()
     }
 
-    async fn list(&self, owner: &Owner) -> Result<Vec<Issued>, SourceError> {
-        self.inner.list(owner).await
+    async fn list(&self, owner: &Owner, recorded: &[Issued]) -> Result<Vec<Issued>, SourceError> {
+        self.inner.list(owner, recorded).await
     }
 
     async fn mint(&self, order: &Order) -> Result<Minted, SourceError> {
@@ -362,8 +373,8 @@ impl Source for Given {
         self.inner.revoke(id).await
     }
 
-    async fn gone(&self, id: &IssuedId) -> Result<bool, SourceError> {
-        self.inner.gone(id).await
+    async fn gone(&self, id: &IssuedId, values: Option<&Values>) -> Result<bool, SourceError> {
+        self.inner.gone(id, values).await
     }
 }
 

@@ -8,9 +8,9 @@ use lifecycle::{
     SecretName, SecretUid, Step, Trouble, TroubleKind, Version,
 };
 use serde_json::json;
-use sources::Order;
+use sources::{Order, Values};
 
-use super::ask::open;
+use super::ask::{open, open_as_minted};
 use super::observe::{Fresh, Sight};
 use super::secrets::{self, Record};
 use super::trouble::Fault;
@@ -36,11 +36,11 @@ pub async fn act(
             fence(world, sight, secret, uid).await
         }
         Step::Revoke { version, id } => {
-            revoke(world, sight, id).await?;
+            revoke(world, sight, *version, id).await?;
             sight.revoked.push(*version);
             Ok(())
         }
-        Step::Sweep { id, .. } => revoke(world, sight, id).await,
+        Step::Sweep { version, id } => revoke(world, sight, *version, id).await,
         Step::Release { secret, uid, .. } => release(world, sight, secret, uid).await,
         Step::LetGo { secret, uid, .. } => let_go(world, sight, secret, uid).await,
         Step::Warn { version, because } => warn(world, sight, *version, *because).await,
@@ -265,6 +265,7 @@ async fn mint(world: &World, sight: &mut Sight, version: Version) -> Result<(), 
         .kind
         .wish(&sight.object)
         .map_err(|refusal| Fault::Issuer(Trouble::new(TroubleKind::Rejected, refusal.detail)))?;
+    let _place = world.place_at(&source).await;
     world.may_begin("minting")?;
     let draft = sight.secrets.iter().find(|secret| {
         secrets::read(sight.kind.as_ref(), secret).is_some_and(|stored| {
@@ -279,11 +280,13 @@ async fn mint(world: &World, sight: &mut Sight, version: Version) -> Result<(), 
             Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => None,
         },
         wish: wish.order,
+        now: world.now(),
     };
     sight.mine = None;
     // Whatever becomes of the request, what was known to work before it need not work after it.
     sight.works = None;
-    match world.at_issuer(&source, "mint", source.mint(&order)).await {
+    let request = source.mint(&order);
+    match world.at_issuer_unlimited("mint", request).await {
         Ok(minted) => {
             // What was listed before must not make the new one look revoked.
             if let Known::Is(listing) = &mut sight.issued {
@@ -337,13 +340,7 @@ async fn store(world: &World, sight: &mut Sight, version: Version) -> Result<(),
         expires: fresh.expires,
     };
     let Some(target) = wish.target else {
-        let secret = secrets::finished(sight.kind.as_ref(), &sight.object, &record, &fresh.values);
-        return create_or_find(world, sight, act, secret, |found, kind| {
-            secrets::read(kind, found).is_some_and(|stored| {
-                stored.version == version && stored.id == Some(fresh.id.clone())
-            })
-        })
-        .await;
+        return store_version(world, sight, &record, &fresh.values).await;
     };
     let known = sight
         .secrets
@@ -362,6 +359,36 @@ async fn store(world: &World, sight: &mut Sight, version: Version) -> Result<(),
         .await?;
     sight.saw_secret(seen);
     Ok(())
+}
+
+/// The Secret of one version, under the first name that nobody else has.
+async fn store_version(
+    world: &World,
+    sight: &mut Sight,
+    record: &Record,
+    values: &Values,
+) -> Result<(), Fault> {
+    let act = "storing the Secret";
+    let names = sight
+        .kind
+        .secret_names(&sight.object, record.version, &record.id);
+    let mut taken = Fault::Outrun(act);
+    for name in names {
+        let secret = secrets::finished(sight.kind.as_ref(), &sight.object, &name, record, values);
+        let stored = create_or_find(world, sight, act, secret, |found, kind| {
+            secrets::read(kind, found).is_some_and(|stored| {
+                stored.version == record.version && stored.id.as_ref() == Some(&record.id)
+            })
+        });
+        match stored.await {
+            // A create that was refused had no effect: the next name is tried.
+            Err(Fault::Issuer(trouble)) if trouble.kind == TroubleKind::Conflict => {
+                taken = Fault::Issuer(trouble);
+            }
+            done => return done,
+        }
+    }
+    Err(taken)
 }
 
 /// *Guarantees:* nobody new can hold this Secret afterwards. *If it dies here:* it is being deleted, or untouched.
@@ -397,11 +424,19 @@ async fn fence(
 
 /// *Guarantees:* the credential is ended, or the failure is known. *If it dies here:* it may be ended; the record of it
 /// stands until that is confirmed. *Safe to repeat because* one that is gone already counts as ended.
-async fn revoke(world: &World, sight: &mut Sight, id: &IssuedId) -> Result<(), Fault> {
-    let source = open(sight).map_err(Fault::Issuer)?;
+async fn revoke(
+    world: &World,
+    sight: &mut Sight,
+    version: Version,
+    id: &IssuedId,
+) -> Result<(), Fault> {
+    let source = open_as_minted(world, sight, version)
+        .await
+        .map_err(Fault::Issuer)?;
+    let _place = world.place_at(&source).await;
     world.may_begin("revoking")?;
     world
-        .at_issuer(&source, "revoke", source.revoke(id))
+        .at_issuer_unlimited("revoke", source.revoke(id))
         .await
         .map_err(Fault::Issuer)?;
     if let Known::Is(listing) = &mut sight.issued {

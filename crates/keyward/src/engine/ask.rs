@@ -1,6 +1,8 @@
 //! Finding out. Nothing here changes anything.
 
-use lifecycle::{Answer, Minting, Question, Trouble, TroubleKind, Verdict, Version};
+use lifecycle::{
+    Answer, Issued, Minting, Question, Refusal, Role, Trouble, TroubleKind, Verdict, Version,
+};
 use sources::{Source, Values};
 use std::sync::Arc;
 
@@ -20,11 +22,7 @@ pub async fn ask(
     match question {
         Question::Resource => look_again(world, key, sight).await?,
         Question::Issued => {
-            let owner = sight.owner(world);
-            let asked = match open(sight) {
-                Ok(source) => world.at_issuer(&source, "list", source.list(&owner)).await,
-                Err(trouble) => Err(trouble),
-            };
+            let asked = list(world, sight).await;
             sight.read_after_listing = false;
             sight.issued = match asked {
                 Ok(listing) => {
@@ -55,14 +53,76 @@ pub async fn ask(
 
 /// The source, or why there is none.
 pub fn open(sight: &Sight) -> Result<Arc<dyn Source>, Trouble> {
-    sight.source.clone().map_err(|refusal| {
-        let detail = if refusal.detail.is_empty() {
-            refusal.because.to_string()
+    sight.source.clone().map_err(refused)
+}
+
+fn refused(refusal: Refusal) -> Trouble {
+    Trouble {
+        because: Some(refusal.because),
+        ..Trouble::new(TroubleKind::Rejected, refusal.detail)
+    }
+}
+
+/// The source with which a version was made: its spec, and so its user or project, may have been another than now.
+pub async fn open_as_minted(
+    world: &World,
+    sight: &Sight,
+    version: Version,
+) -> Result<Arc<dyn Source>, Trouble> {
+    let made = sight.secrets.iter().find(|secret| {
+        secrets::read(sight.kind.as_ref(), secret).is_some_and(|stored| stored.version == version)
+    });
+    let Some(then) = made.and_then(secrets::spec_of) else {
+        return open(sight);
+    };
+    let mut object = sight.object.clone();
+    object.data["spec"] = then;
+    if sight.kind.place(&object) == sight.kind.place(&sight.object) {
+        return open(sight);
+    }
+    let reached = world
+        .source(sight.index, &object, false)
+        .await
+        .map_err(|fault| fault.to_trouble())?;
+    reached.source.map_err(refused)
+}
+
+/// Lists where the spec points now, and wherever a mint was begun whose end is not known: a changed spec must not hide
+/// what an earlier one made.
+async fn list(world: &World, sight: &Sight) -> Result<Vec<Issued>, Trouble> {
+    let owner = sight.owner(world);
+    let stored = super::observe::stored(sight.kind.as_ref(), &sight.secrets);
+    let recorded: Vec<Issued> = stored
+        .iter()
+        .filter_map(|stored| {
+            Some(Issued {
+                id: stored.id.clone()?,
+                version: stored.version,
+            })
+        })
+        .collect();
+    let mut sources = vec![open(sight)?];
+    for draft in stored.iter().filter(|stored| stored.role == Role::Draft) {
+        let source = open_as_minted(world, sight, draft.version).await?;
+        if !sources.iter().any(|known| Arc::ptr_eq(known, &source)) {
+            sources.push(source);
+        }
+    }
+    let mut issued: Vec<Issued> = Vec::new();
+    for source in sources {
+        let request = source.list(&owner, &recorded);
+        let listed = if source.lists_together() {
+            world.at_issuer_unlimited("list", request).await?
         } else {
-            refusal.detail
+            world.at_issuer(&source, "list", request).await?
         };
-        Trouble::new(TroubleKind::Rejected, detail)
-    })
+        for one in listed {
+            if !issued.contains(&one) {
+                issued.push(one);
+            }
+        }
+    }
+    Ok(issued)
 }
 
 async fn works(world: &World, sight: &mut Sight, version: Version) -> Result<Verdict, Trouble> {
@@ -113,12 +173,15 @@ async fn values_of(
     let fresh = match (chosen, listed) {
         // Its reply was lost, but we chose the value ourselves: id and draft together are the whole credential.
         (Some(chosen), Some(issued)) => {
-            let values = source.complete(&chosen, &issued.id);
+            let found = world
+                .at_issuer(source, "read back", source.complete(&chosen, &issued.id))
+                .await?;
+            let Some(found) = found else { return Ok(None) };
             Fresh {
                 version,
-                id: issued.id,
-                values,
-                expires: None,
+                id: found.id,
+                values: found.values,
+                expires: found.expires,
                 minted_here: false,
             }
         }
@@ -156,14 +219,21 @@ impl Sight {
 }
 
 async fn gone(world: &World, sight: &Sight, version: Version) -> Result<bool, Trouble> {
-    let source = open(sight)?;
+    let source = open_as_minted(world, sight, version).await?;
     let id = sight.recorded_id(version).ok_or_else(|| {
         Trouble::new(
             TroubleKind::Unexpected,
             "no record of the version to be confirmed",
         )
     })?;
-    world.at_issuer(&source, "confirm", source.gone(&id)).await
+    let values = sight.secrets.iter().find(|secret| {
+        secrets::read(sight.kind.as_ref(), secret)
+            .is_some_and(|stored| stored.version == version && stored.id.as_ref() == Some(&id))
+    });
+    let values = values.map(secrets::values);
+    world
+        .at_issuer(&source, "confirm", source.gone(&id, values.as_ref()))
+        .await
 }
 
 impl Sight {

@@ -54,12 +54,9 @@ pub fn condition(
     })
 }
 
-/// Times in status have whole seconds, like everybody else's.
+/// Times in status have whole seconds, like everybody else's. What is left is cut off: nothing ends later than it says.
 pub fn whole_second(at: Timestamp) -> String {
-    at.round(jiff::Unit::Second)
-        .unwrap_or(at)
-        .strftime("%Y-%m-%dT%H:%M:%SZ")
-        .to_string()
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// The conditions a status has now.

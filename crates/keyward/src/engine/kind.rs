@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ApiResource, DynamicObject};
 use lifecycle::{
-    Entry, Fingerprint, IssuedId, Issuer, Ledger, Policy, Refusal, SecretName, Version,
+    Entry, Fingerprint, Holder, IssuedId, Issuer, Ledger, Policy, Refusal, SecretName, Version,
 };
-use sources::{Source, Values};
+use sources::Source;
 
+use super::reader::{Closed, Reader};
 use super::report::Report;
+use super::trouble::Fault;
 
 /// One resource of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,17 +60,49 @@ pub trait Kind: Send + Sync + fmt::Debug {
     /// When the current version should be replaced.
     fn due(&self, object: &DynamicObject, current: &Entry) -> Option<Timestamp>;
 
-    /// The Secret with the login for the issuer, in the resource's own namespace.
-    fn login(&self, object: &DynamicObject) -> Option<LoginRef>;
+    /// Other kinds that say where the issuer is. They are watched, so that a change wakes those who depend on it.
+    fn neighbours(&self) -> Vec<ApiResource> {
+        Vec::new()
+    }
 
-    /// What tells two sources with one login apart, such as address and realm.
+    /// Everything of the spec that [`Kind::open`] looks at: resources with the same text share a source.
     fn place(&self, object: &DynamicObject) -> String;
 
-    /// A source for this resource, with the login's data. No request is made here.
-    fn open(&self, object: &DynamicObject, login: &Values) -> Result<Arc<dyn Source>, Refusal>;
+    /// Reads what the issuer is reached with, and opens a source. No request to the issuer is made here.
+    async fn open(
+        &self,
+        object: &DynamicObject,
+        reader: &mut Reader<'_>,
+    ) -> Result<Arc<dyn Source>, Closed>;
 
-    /// The name of a version's Secret. Never the same for two versions.
-    fn secret_name(&self, object: &DynamicObject, version: Version, id: &IssuedId) -> SecretName;
+    /// Who else may use this version, beyond finalizers and pods.
+    async fn referrers(
+        &self,
+        _object: &DynamicObject,
+        _id: &IssuedId,
+        _reader: &mut Reader<'_>,
+    ) -> Result<Vec<Holder>, Fault> {
+        Ok(Vec::new())
+    }
+
+    /// Names for a version's Secret, best first: the first that nobody else has is taken. None is ever used for
+    /// another version.
+    fn secret_names(
+        &self,
+        object: &DynamicObject,
+        version: Version,
+        id: &IssuedId,
+    ) -> Vec<SecretName>;
+
+    /// Secrets that belong to this resource by a predecessor's hand, with what they say of themselves.
+    fn inherit(&self, _object: &DynamicObject, _secret: &Secret) -> Option<Inherited> {
+        None
+    }
+
+    /// Where [`Kind::inherit`] looks, as a label selector and as names.
+    fn heirlooms(&self, _object: &DynamicObject) -> Heirlooms {
+        Heirlooms::default()
+    }
 
     /// Labels for its Secrets beside the engine's.
     fn labels(&self, _object: &DynamicObject) -> BTreeMap<String, String> {
@@ -77,13 +112,23 @@ pub trait Kind: Send + Sync + fmt::Debug {
     /// The Secret that status names now.
     fn named_in_status(&self, object: &DynamicObject) -> Option<SecretName>;
 
-    /// The event reason for a new current version.
-    fn published_event(&self, ledger: &Ledger) -> &'static str {
-        if ledger.retiring.is_empty() {
+    /// What is said of a new current version, as an event: reason and text.
+    fn published(
+        &self,
+        _object: &DynamicObject,
+        ledger: &Ledger,
+    ) -> Option<(&'static str, String)> {
+        let current = ledger.current.as_ref()?;
+        let reason = if ledger.retiring.is_empty() {
             "Created"
         } else {
             "Rotated"
-        }
+        };
+        let text = format!(
+            "version {} is current, in Secret {}",
+            current.version, current.secret
+        );
+        Some((reason, text))
     }
 
     /// Status as it should be, whole. The engine writes it only if it differs.
@@ -109,7 +154,20 @@ pub struct Wish {
     pub adopt: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct LoginRef {
-    pub secret: String,
+/// A Secret that a predecessor made, read as a version of ours.
+#[derive(Debug, Clone)]
+pub struct Inherited {
+    pub id: IssuedId,
+    pub print: Fingerprint,
+    pub minted: Timestamp,
+    pub expires: Option<Timestamp>,
+    /// It is the one consumers are pointed at.
+    pub current: bool,
+}
+
+/// Where a predecessor's Secrets are found.
+#[derive(Debug, Clone, Default)]
+pub struct Heirlooms {
+    pub labels: Option<String>,
+    pub names: Vec<String>,
 }

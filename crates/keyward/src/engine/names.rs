@@ -11,6 +11,13 @@ pub const REVOKE_NOW: &str = "keyward.dev/revoke-now";
 /// On a resource: the version to go back to.
 pub const ROLLBACK: &str = "keyward.dev/rollback";
 
+/// On a resource whose kind has no field for it: `Revoke`, `Orphan` or `Retain`.
+pub const DELETION_POLICY: &str = "keyward.dev/deletion-policy";
+/// On a resource whose kind has no field for it: how long a version that nobody was seen holding is kept.
+pub const MINIMUM_OVERLAP: &str = "keyward.dev/minimum-overlap";
+/// On a resource whose kind has no field for it: how long the previous version is kept whole.
+pub const ROLLBACK_WINDOW: &str = "keyward.dev/rollback-window";
+
 /// On a Secret of ours, as label: the uid of the resource it belongs to.
 pub const OWNER_UID: &str = "keyward.dev/owner-uid";
 /// On a Secret of ours, as label: `draft`, `final` or `target`.

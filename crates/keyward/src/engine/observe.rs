@@ -13,9 +13,10 @@ use lifecycle::{
 use sources::{Source, Values};
 
 use super::queue::Horizon;
+use super::reader::Inputs;
 use super::trouble::Fault;
 use super::world::World;
-use super::{Key, Kind, names, secrets};
+use super::{Key, Kind, inherit, names, secrets};
 
 /// How many Secrets that are gone are remembered: their late events must not wake anybody.
 const MOST_GONE: usize = 16;
@@ -34,8 +35,11 @@ pub struct Sight {
     /// The newest that was seen of each object: no look may show anything older.
     pub horizon: Horizon,
     pub source: Result<Arc<dyn Source>, Refusal>,
-    /// Changes whenever the login does.
+    /// Changes whenever something does that the issuer is reached with.
     pub login: String,
+    pub inputs: Inputs,
+    /// Of the kind, among those that are switched on.
+    pub index: usize,
     pub issued: Known<Listing>,
     pub read_after_listing: bool,
     pub works: Option<Answer<Verdict>>,
@@ -114,7 +118,7 @@ impl Sight {
             .iter()
             .filter_map(|secret| Some((secret.uid()?, secret.resource_version()?)));
         self.horizon.secrets = seen.collect();
-        self.horizon.login = Some(self.login.clone());
+        self.horizon.inputs = self.inputs.clone();
     }
 
     /// Replaces or adds a Secret by what a reply showed.
@@ -161,24 +165,27 @@ pub async fn observe(
     let Some((object, gone)) = read_resource(world, key, kind.as_ref(), memory).await? else {
         return Ok(None);
     };
-    let secrets = read_secrets(world, &object).await?;
+    let mut secrets = read_secrets(world, &object).await?;
+    if !gone && has_no_ledger(&object) {
+        inherit::inherit(world, kind.as_ref(), &object, &mut secrets).await?;
+    }
     if !gone {
         refuse_the_past(horizon, &object, &secrets)?;
         confirm_absences(world, &object, &secrets).await?;
     }
     memory.last = Some(object.clone());
     let fresh_login = has_setbacks(&object);
-    let (source, login) = world
-        .source(key.kind, kind.as_ref(), &object, fresh_login)
-        .await?;
+    let reached = world.source(key.kind, &object, fresh_login).await?;
     Ok(Some(Sight {
         kind,
         object,
         gone,
         secrets,
         horizon: horizon.clone(),
-        source,
-        login,
+        source: reached.source,
+        login: reached.text,
+        inputs: reached.inputs,
+        index: key.kind,
         issued: Known::NotAsked,
         read_after_listing: false,
         works: None,
@@ -312,6 +319,10 @@ async fn read_secrets(world: &World, object: &DynamicObject) -> Result<Vec<Secre
         )
         .await?;
     Ok(list.items)
+}
+
+fn has_no_ledger(object: &DynamicObject) -> bool {
+    !object.annotations().contains_key(names::LEDGER)
 }
 
 fn has_setbacks(object: &DynamicObject) -> bool {

@@ -207,14 +207,10 @@ async fn announce(world: &World, sight: &Sight, step: &Step, decision: &Decision
             change: lifecycle::Change::Publish,
             ledger,
         } => {
-            let Some(current) = &ledger.current else {
+            let Some((reason, text)) = sight.kind.published(&sight.object, ledger) else {
                 return;
             };
-            let text = format!(
-                "version {} is current, in Secret {}",
-                current.version, current.secret
-            );
-            events::normal(sight.kind.published_event(ledger), "Publish", text)
+            events::normal(reason, "Publish", text)
         }
         Step::Record {
             change: lifecycle::Change::Forget,

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use super::Key;
 use super::observe::Memory;
+use super::reader::{Input, Inputs};
 
 /// Something that was seen on a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,8 +27,9 @@ pub enum Sighting {
     SecretGone {
         uid: String,
     },
-    /// The login for the issuer, in a Secret that is not ours.
-    Login {
+    /// Something that the issuer is reached with.
+    Input {
+        input: Input,
         version: String,
     },
     /// Something went while nobody looked.
@@ -38,7 +40,7 @@ impl Sighting {
     /// Whether a later look can tell that it has seen this.
     fn has_version(&self) -> bool {
         match self {
-            Self::Resource { .. } | Self::Secret { .. } | Self::Login { .. } => true,
+            Self::Resource { .. } | Self::Secret { .. } | Self::Input { .. } => true,
             Self::ResourceGone | Self::SecretGone { .. } | Self::Other => false,
         }
     }
@@ -50,7 +52,8 @@ pub struct Horizon {
     pub resource: Option<String>,
     pub secrets: HashMap<String, String>,
     pub gone: Vec<String>,
-    pub login: Option<String>,
+    /// What the issuer was reached with.
+    pub inputs: Inputs,
 }
 
 impl Horizon {
@@ -86,10 +89,10 @@ impl Horizon {
                     || self.gone.contains(uid)
             }
             Sighting::SecretGone { uid } => self.gone.contains(uid),
-            Sighting::Login { version } => self
-                .login
-                .as_ref()
-                .is_some_and(|known| not_newer(version, known)),
+            Sighting::Input { input, version } => self
+                .inputs
+                .iter()
+                .any(|(known, read)| known == input && not_newer(version, read)),
             Sighting::ResourceGone | Sighting::Other => false,
         }
     }

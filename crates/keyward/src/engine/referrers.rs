@@ -1,4 +1,5 @@
-//! Who refers to a Secret without holding it: pods that mount it or read it into their environment.
+//! Who refers to a Secret without holding it: pods that mount it or read it into their environment, and whoever the
+//! kind knows of.
 //!
 //! A consumer that follows the protocol holds a finalizer before it uses a value. This look is for those that do not.
 
@@ -8,6 +9,7 @@ use kube::{Api, ResourceExt};
 use lifecycle::{Holder, Version};
 
 use super::observe::{Sight, stored};
+use super::reader::Reader;
 use super::trouble::Fault;
 use super::world::World;
 
@@ -17,15 +19,16 @@ const PAGE: u32 = 500;
 /// The unfinished pods that refer to the Secret of this version, read live.
 pub async fn to(world: &World, sight: &Sight, version: Version) -> Result<Vec<Holder>, Fault> {
     let secrets = stored(sight.kind.as_ref(), &sight.secrets);
-    let Some(name) = secrets
+    let found = secrets
         .iter()
-        .find(|stored| stored.version == version && stored.id.is_some())
-    else {
+        .filter(|stored| stored.version == version)
+        .find_map(|stored| Some((stored.name.as_str(), stored.id.as_ref()?)));
+    let Some((name, id)) = found else {
         return Ok(Vec::new());
     };
-    let name = name.name.as_str();
+    let mut reader = Reader::new(world, &sight.namespace());
+    let mut found = sight.kind.referrers(&sight.object, id, &mut reader).await?;
     let api: Api<Pod> = Api::namespaced(world.client.clone(), &sight.namespace());
-    let mut found = Vec::new();
     let mut next = ListParams::default().limit(PAGE);
     loop {
         let page = world.timed("listing pods", api.list(&next)).await?;

@@ -1,8 +1,11 @@
 //! Saying: status, only if it differs from what stands there.
 
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
 use jiff::Timestamp;
 use kube::ResourceExt;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DynamicObject, Patch, PatchParams};
 use lifecycle::{Decision, Facts, Ledger, LedgerState, Next, Role, Step, View, decide};
 use serde_json::{Value, json};
 
@@ -15,6 +18,7 @@ use super::world::World;
 /// What a kind needs to write its status.
 #[derive(Debug)]
 pub struct Report<'a> {
+    pub object: &'a DynamicObject,
     pub view: &'a View,
     pub facts: &'a Facts,
     pub ledger: &'a Ledger,
@@ -47,8 +51,85 @@ pub async fn write(world: &World, sight: &mut Sight, decision: &Decision) -> Res
         )
         .await?;
     object.types.clone_from(&sight.object.types);
+    world
+        .pruned
+        .learn(sight.index, &status, object.data.get("status"));
     sight.saw_object(object);
     Ok(())
+}
+
+/// Fields that the installed definition does not know: the API server drops them from what we write.
+///
+/// The definition may be somebody else's, who knows nothing of our fields. They are display only; but comparing them
+/// would make every look find a difference, and every look a write.
+#[derive(Debug, Default)]
+pub struct Pruned(Mutex<HashSet<(usize, String)>>);
+
+impl Pruned {
+    fn learn(&self, kind: usize, sent: &Value, stored: Option<&Value>) {
+        let mut paths = Vec::new();
+        missing(sent, stored, &mut String::new(), &mut paths);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.extend(paths.into_iter().map(|path| (kind, path)));
+    }
+
+    /// The same without what would be dropped.
+    fn without(&self, kind: usize, status: Value) -> Value {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.iter().all(|(of, _)| *of != kind) {
+            return status;
+        }
+        let drop = |path: &str| known.contains(&(kind, path.to_owned()));
+        kept(status, &mut String::new(), &drop)
+    }
+}
+
+/// Paths of fields that are in one and not in the other; the entries of a list count as one.
+fn missing(sent: &Value, stored: Option<&Value>, path: &mut String, found: &mut Vec<String>) {
+    match (sent, stored) {
+        (Value::Object(sent), Some(Value::Object(stored))) => {
+            for (key, value) in sent {
+                let length = path.len();
+                path.push('.');
+                path.push_str(key);
+                match stored.get(key) {
+                    Some(known) => missing(value, Some(known), path, found),
+                    None if value.is_null() => {}
+                    None => found.push(path.clone()),
+                }
+                path.truncate(length);
+            }
+        }
+        (Value::Array(sent), Some(Value::Array(stored))) => {
+            for (sent, stored) in sent.iter().zip(stored) {
+                missing(sent, Some(stored), path, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn kept(value: Value, path: &mut String, drop: &dyn Fn(&str) -> bool) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let kept = fields.into_iter().filter_map(|(key, value)| {
+                let length = path.len();
+                path.push('.');
+                path.push_str(&key);
+                let value = (!drop(path)).then(|| kept(value, path, drop));
+                path.truncate(length);
+                Some((key, value?))
+            });
+            Value::Object(kept.collect())
+        }
+        Value::Array(items) => Value::Array(
+            items
+                .into_iter()
+                .map(|item| kept(item, path, drop))
+                .collect(),
+        ),
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
+    }
 }
 
 /// The status to write; `None` if it stands there already.
@@ -63,6 +144,7 @@ fn wanted(world: &World, sight: &Sight, decision: &Decision) -> Option<Value> {
     };
     let before = sight.object.data.get("status");
     let report = Report {
+        object: &sight.object,
         view: &view,
         facts: &facts,
         ledger: &ledger,
@@ -70,7 +152,9 @@ fn wanted(world: &World, sight: &Sight, decision: &Decision) -> Option<Value> {
         before,
         now: facts.now,
     };
-    let status = sight.kind.status(&report);
+    let status = world
+        .pruned
+        .without(sight.index, sight.kind.status(&report));
     let differs = match before {
         Some(before) => merged(before, &with_removals(&status, Some(before))) != *before,
         None => true,

@@ -35,6 +35,7 @@ pub fn draft(kind: &dyn Kind, object: &DynamicObject, version: Version, values: 
     );
     let mut secret = bare(kind, object, &limited(&name), "draft");
     annotate(&mut secret, names::VERSION, version.to_string());
+    annotate(&mut secret, names::SOURCE, source_of(object));
     secret.data = Some(data(values));
     secret.immutable = Some(true);
     secret
@@ -44,10 +45,10 @@ pub fn draft(kind: &dyn Kind, object: &DynamicObject, version: Version, values: 
 pub fn finished(
     kind: &dyn Kind,
     object: &DynamicObject,
+    name: &SecretName,
     record: &Record,
     values: &Values,
 ) -> Secret {
-    let name = kind.secret_name(object, record.version, &record.id);
     let mut secret = bare(kind, object, name.as_str(), "final");
     secret.metadata.finalizers = Some(vec![kind.secret_finalizer().to_owned()]);
     write_record(&mut secret, record);
@@ -134,8 +135,30 @@ pub fn adopted(
     secret
 }
 
+/// A Secret that a predecessor made for this resource, with our record on it. It never changes again either.
+pub fn inherited(
+    kind: &dyn Kind,
+    object: &DynamicObject,
+    present: &Secret,
+    record: &Record,
+) -> Secret {
+    let mut secret = adopted(kind, object, present, record.version);
+    secret.annotations_mut().remove(names::CLAIM);
+    secret
+        .labels_mut()
+        .insert(names::ROLE.into(), "final".into());
+    write_record(&mut secret, record);
+    secret.immutable = Some(true);
+    secret
+}
+
 fn bare(kind: &dyn Kind, object: &DynamicObject, name: &str, role: &str) -> Secret {
-    let mut labels = kind.labels(object);
+    // A draft is nobody's business yet: it is not found by the labels that consumers look for.
+    let mut labels = if role == "draft" {
+        BTreeMap::new()
+    } else {
+        kind.labels(object)
+    };
     labels.insert(names::OWNER_UID.into(), object.uid().unwrap_or_default());
     labels.insert(names::ROLE.into(), role.into());
     labels.insert(names::MANAGED_BY.into(), names::KEYWARD.into());
@@ -223,6 +246,13 @@ fn digest_of<'a>(salt: &str, data: impl Iterator<Item = (&'a str, &'a [u8])>) ->
         let _ = write!(hex, "{byte:02x}");
         hex
     })
+}
+
+/// The spec with which a version was made, as its Secret records it.
+pub fn spec_of(secret: &Secret) -> Option<serde_json::Value> {
+    let source = secret.annotations().get(names::SOURCE)?;
+    let mut source: serde_json::Value = serde_json::from_str(source).ok()?;
+    Some(source.get_mut("spec")?.take())
 }
 
 /// Kubernetes allows 253 characters; the number at the end must survive.

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DynamicObject, PartialObjectMeta};
+use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, DefaultBackoff, Event, watcher};
 use kube::{Api, ResourceExt};
 
 use super::queue::Sighting;
+use super::reader::Input;
 use super::world::World;
 use super::{Key, names};
 
@@ -64,6 +65,24 @@ pub async fn watch(world: Arc<World>) {
             watches.push(tokio::spawn(follow(
                 world.clone(),
                 what,
+                part.map(str::to_owned),
+                api,
+                follower,
+            )));
+        }
+    }
+    for resource in neighbours(&world) {
+        for part in world.options.scope.parts() {
+            let api: Api<PartialObjectMeta<DynamicObject>> = match part {
+                Some(namespace) => Api::namespaced_with(world.client.clone(), namespace, &resource),
+                None => Api::all_with(world.client.clone(), &resource),
+            };
+            let follower = Neighbours {
+                resource: resource.clone(),
+            };
+            watches.push(tokio::spawn(follow(
+                world.clone(),
+                resource.plural.clone(),
                 part.map(str::to_owned),
                 api,
                 follower,
@@ -217,6 +236,44 @@ impl Follower<DynamicObject> for Resources {
     }
 }
 
+/// The kinds beside our own that say where issuers are, each once.
+fn neighbours(world: &World) -> Vec<ApiResource> {
+    let mut all: Vec<ApiResource> = Vec::new();
+    for resource in world.kinds.iter().flat_map(|kind| kind.neighbours()) {
+        if !all.contains(&resource) {
+            all.push(resource);
+        }
+    }
+    all
+}
+
+/// What says where an issuer is. Any change of it wakes all who looked at it.
+struct Neighbours {
+    resource: ApiResource,
+}
+
+impl Neighbours {
+    fn wake(&self, world: &World, object: &PartialObjectMeta<DynamicObject>) {
+        let namespace = object.namespace().unwrap_or_default();
+        let version = object.resource_version().unwrap_or_default();
+        wake_users(world, &Input::all(&namespace, &self.resource), &version);
+    }
+}
+
+impl Follower<DynamicObject> for Neighbours {
+    fn seen(&mut self, world: &World, object: &PartialObjectMeta<DynamicObject>, _listing: bool) {
+        self.wake(world, object);
+    }
+
+    fn gone(&mut self, world: &World, object: &PartialObjectMeta<DynamicObject>) {
+        self.wake(world, object);
+    }
+
+    fn listed(&mut self, _world: &World, _namespace: Option<&str>) {}
+
+    fn begins(&mut self) {}
+}
+
 struct Secrets {
     there: HashSet<String>,
 }
@@ -242,7 +299,7 @@ impl Follower<Secret> for Secrets {
         );
         wake_users_of_login(world, secret);
         if let (Some(namespace), Some(name)) = (&secret.metadata.namespace, &secret.metadata.name) {
-            world.logins.gone(namespace, name);
+            world.logins.gone(&Input::secret(namespace, name));
         }
     }
 
@@ -314,10 +371,17 @@ fn wake_users_of_login(world: &World, secret: &PartialObjectMeta<Secret>) {
         .as_ref()
         .is_some_and(|labels| labels.contains_key(names::OWNER_UID));
     if !ours && !version.is_empty() && metadata.deletion_timestamp.is_none() {
-        world.logins.seen(namespace, name, &version);
+        world.logins.seen(Input::secret(namespace, name), &version);
     }
-    for key in world.logins.users_of(namespace, name, &version) {
-        let version = version.clone();
-        world.queue.sighted(&key, Sighting::Login { version });
+    wake_users(world, &Input::secret(namespace, name), &version);
+}
+
+fn wake_users(world: &World, input: &Input, version: &str) {
+    for key in world.logins.users_of(input, version) {
+        let sighting = Sighting::Input {
+            input: input.clone(),
+            version: version.to_owned(),
+        };
+        world.queue.sighted(&key, sighting);
     }
 }

@@ -19,6 +19,7 @@ use super::logins::Logins;
 use super::observe::Memory;
 use super::pass::{Outcome, pass};
 use super::queue::{Horizon, Queue, Then};
+use super::report::Pruned;
 use super::trouble::Fault;
 use super::watch::watch;
 use super::world::{Clock, Options, Readiness, World};
@@ -60,7 +61,8 @@ impl Engine {
             .as_ref()
             .map_or_else(|| "keyward".to_owned(), |lease| lease.identity.clone());
         let ready = Readiness::default();
-        ready.expect(kinds.len() + 1);
+        let watched = kinds.iter().map(|kind| kind.resource().plural.clone());
+        ready.expect(watched.chain(["secrets".to_owned()]));
         let world = World {
             client,
             kinds,
@@ -75,6 +77,7 @@ impl Engine {
             started: Mutex::new(clock.now()),
             clock,
             standing,
+            pruned: Pruned::default(),
             nonce: AtomicI64::new(0),
         };
         Ok(Self {

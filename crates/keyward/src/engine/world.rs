@@ -9,22 +9,25 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use kube::api::DynamicObject;
 use kube::{Client, ResourceExt};
-use lifecycle::{Because, ClusterId, Refusal, Trouble, TroubleKind};
+use lifecycle::{ClusterId, Refusal, Trouble, TroubleKind};
 use sources::{Source, SourceError};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::lease::{LeaseOptions, Standing};
 use super::limits::Limits;
-use super::logins::{Logins, Slot};
+use super::logins::{Logins, Opened, Slot};
 use super::queue::Queue;
+use super::reader::{Closed, Inputs, Reader};
+use super::report::Pruned;
 use super::trouble::Fault;
 use super::watch::Scope;
-use super::{Key, Kind, secrets};
+use super::{Key, Kind};
 use crate::telemetry::Telemetry;
 
 #[derive(Debug, Clone)]
 pub struct Options {
     pub scope: Scope,
-    /// Resources worked on at once.
+    /// Resources worked on at once. Most of them wait for a place at their issuer or at the API server.
     pub concurrency: usize,
     /// Requests under way per issuer.
     pub per_issuer: usize,
@@ -37,7 +40,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             scope: Scope::All,
-            concurrency: 16,
+            concurrency: 128,
             per_issuer: 8,
             effect_timeout: Duration::from_secs(30),
             lease: None,
@@ -78,6 +81,7 @@ pub struct World {
     pub ready: Readiness,
     pub clock: Clock,
     pub(super) standing: Standing,
+    pub(super) pruned: Pruned,
     pub(super) limits: Limits,
     pub(super) started: Mutex<Timestamp>,
     pub(super) nonce: AtomicI64,
@@ -115,12 +119,13 @@ impl World {
         )
     }
 
-    /// A request to the API server, with a limit on its time.
+    /// A request to the API server: within its limit, within its time.
     pub async fn timed<T>(
         &self,
         act: &'static str,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, Fault> {
+        let _place = self.limits.enter_api_server().await;
         match tokio::time::timeout(self.options.effect_timeout, request).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => Err(Fault::of(act, &error)),
@@ -135,7 +140,22 @@ impl World {
         act: &'static str,
         request: impl Future<Output = Result<T, SourceError>>,
     ) -> Result<T, Trouble> {
-        let _place = self.limits.enter(source.place()).await;
+        let _place = self.place_at(source).await;
+        self.at_issuer_unlimited(act, request).await
+    }
+
+    /// Waits for a place at an issuer. What must not be begun too late is judged after that, and then asked for with
+    /// [`World::at_issuer_unlimited`] while the place is kept.
+    pub async fn place_at(&self, source: &Arc<dyn Source>) -> Option<OwnedSemaphorePermit> {
+        self.limits.enter(source.place()).await
+    }
+
+    /// As [`World::at_issuer`], for who has a place already and for what is no load on the issuer while it waits.
+    pub async fn at_issuer_unlimited<T>(
+        &self,
+        act: &'static str,
+        request: impl Future<Output = Result<T, SourceError>>,
+    ) -> Result<T, Trouble> {
         let begun = Instant::now();
         let result = match tokio::time::timeout(self.options.effect_timeout, request).await {
             Ok(result) => result.map_err(|error| error.to_trouble()),
@@ -162,95 +182,113 @@ impl World {
         }
     }
 
-    /// The source for a resource and a text that changes with its login. A missing login is a refusal, not a fault.
-    pub async fn source(
+    /// A source that was opened not long ago.
+    fn reached(&self, slot: &Slot, user: &Key) -> Option<Reached> {
+        let opened = self.logins.cached(slot)?;
+        self.logins.used_by(&opened.inputs, user);
+        Some(Reached {
+            source: Ok(opened.source),
+            text: opened.text,
+            inputs: opened.inputs,
+        })
+    }
+
+    /// The source for a resource, and what it was opened with. Something missing is a refusal, not a fault.
+    pub(super) async fn source(
         &self,
         index: usize,
-        kind: &dyn Kind,
         object: &DynamicObject,
         fresh: bool,
-    ) -> Result<(Result<Arc<dyn Source>, Refusal>, String), Fault> {
+    ) -> Result<Reached, Fault> {
+        let kind = &self.kinds[index];
         let namespace = object.namespace().unwrap_or_default();
-        let Some(login) = kind.login(object) else {
-            let refusal = Refusal {
-                because: Because::InvalidSpec,
-                detail: "the spec names no login".to_owned(),
-            };
-            return Ok((Err(refusal), String::new()));
-        };
-        let slot = Slot {
-            kind: index,
-            namespace: namespace.clone(),
-            login: login.secret.clone(),
-            place: kind.place(object),
-        };
         let user = Key {
             kind: index,
             namespace: namespace.clone(),
             name: object.name_any(),
             departed: None,
         };
-        if !fresh && let Some((source, version)) = self.logins.cached(&slot) {
-            self.logins.used_by(&slot, user, &version);
-            return Ok((Ok(source), version));
-        }
-        let found = self
-            .timed(
-                "reading the login",
-                self.secrets(&namespace).get_opt(&login.secret),
-            )
-            .await?;
-        let Some(found) = found else {
-            self.logins.used_by(&slot, user, "");
-            let detail = format!("there is no Secret {} in this namespace", login.secret);
-            return Ok((
-                Err(Refusal {
-                    because: Because::LoginMissing,
-                    detail,
-                }),
-                "missing".to_owned(),
-            ));
+        let slot = Slot {
+            kind: index,
+            namespace,
+            place: kind.place(object),
         };
-        let version = found.resource_version().unwrap_or_default();
-        if self.logins.has_newer(&slot, &version) {
-            return Err(Fault::Past);
+        if !fresh && let Some(reached) = self.reached(&slot, &user) {
+            return Ok(reached);
         }
-        self.logins.used_by(&slot, user, &version);
-        let source = kind.open(object, &secrets::values(&found));
-        if let Ok(source) = &source {
-            self.logins.keep(slot, source.clone(), version.clone());
+        let turn = self.logins.turn(&slot);
+        // Who finds somebody opening it waits for the outcome. If there is none to share, all go on side by side.
+        let opening = turn.try_lock();
+        if opening.is_err() {
+            drop(turn.lock().await);
+            if !fresh && let Some(reached) = self.reached(&slot, &user) {
+                return Ok(reached);
+            }
         }
-        Ok((source, version))
+        let mut reader = Reader::new(self, &slot.namespace);
+        let opened = kind.open(object, &mut reader).await;
+        let (inputs, text) = reader.finish();
+        self.logins.used_by(&inputs, &user);
+        let leaving = object.metadata.deletion_timestamp.is_some();
+        let source = match opened {
+            Ok(source) => {
+                // Whoever is leaving is content with less than others are.
+                if !leaving {
+                    let opened = Opened {
+                        source: source.clone(),
+                        text: text.clone(),
+                        inputs: inputs.clone(),
+                        at: Instant::now(),
+                        stale: false,
+                    };
+                    self.logins.keep(slot, opened);
+                }
+                Ok(source)
+            }
+            Err(Closed::Refused(refusal)) if leaving => match self.logins.last(&slot) {
+                Some(opened) => Ok(opened.source),
+                None => Err(refusal),
+            },
+            Err(Closed::Refused(refusal)) => Err(refusal),
+            Err(Closed::Fault(fault)) => return Err(fault),
+        };
+        Ok(Reached {
+            source,
+            text,
+            inputs,
+        })
     }
+}
+
+/// The way to an issuer, or why there is none.
+pub(super) struct Reached {
+    pub(super) source: Result<Arc<dyn Source>, Refusal>,
+    /// Changes whenever something does that a new try depends on.
+    pub(super) text: String,
+    pub(super) inputs: Inputs,
 }
 
 /// Ready when every watch has listed once.
 #[derive(Debug, Default)]
 pub struct Readiness {
-    listed: Mutex<HashSet<String>>,
-    expected: Mutex<usize>,
+    missing: Mutex<HashSet<String>>,
 }
 
 impl Readiness {
-    pub fn listed(&self, what: &str) {
-        self.listed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(what.to_owned());
+    pub(super) fn listed(&self, what: &str) {
+        self.set().remove(what);
     }
 
-    pub(super) fn expect(&self, count: usize) {
-        *self.expected.lock().unwrap_or_else(PoisonError::into_inner) = count;
+    pub(super) fn expect(&self, what: impl Iterator<Item = String>) {
+        self.set().extend(what);
     }
 
     /// What is still missing, as a count: zero is ready.
     pub fn missing(&self) -> usize {
-        let expected = *self.expected.lock().unwrap_or_else(PoisonError::into_inner);
-        expected.saturating_sub(
-            self.listed
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .len(),
-        )
+        self.set().len()
+    }
+
+    fn set(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -217,7 +217,7 @@ impl Suite<'_> {
         assert!(!same(&draft, &other), "other bytes, another value");
         let minted = self.source.mint(&order).await;
         let minted = minted.unwrap_or_else(|error| panic!("a mint must succeed here: {error}"));
-        let completed = self.source.complete(&draft, &minted.id);
+        let completed = self.complete(&draft, &minted.id).await;
         assert!(
             same(&completed, &minted.values),
             "a lost reply loses nothing"

@@ -32,6 +32,11 @@ pub trait Bench: Send + Sync {
         serde_json::Value::Null
     }
 
+    /// From when the life of a credential of the suite is counted.
+    fn now(&self) -> jiff::Timestamp {
+        jiff::Timestamp::UNIX_EPOCH
+    }
+
     /// Values that work now and that a person made: where a self-rotating credential starts, or a provided one.
     async fn handed_over(&self) -> Option<Values> {
         None
@@ -167,6 +172,7 @@ impl Suite<'_> {
             chosen: (!draft.is_empty()).then_some(draft),
             present: None,
             wish: self.bench.wish(),
+            now: self.bench.now(),
         }
     }
 
@@ -184,7 +190,7 @@ impl Suite<'_> {
     }
 
     async fn list(&self, owner: &Owner) -> Vec<Issued> {
-        let listed = self.source.list(owner).await;
+        let listed = self.source.list(owner, &[]).await;
         listed.unwrap_or_else(|error| panic!("a listing must succeed here: {error}"))
     }
 
@@ -194,8 +200,14 @@ impl Suite<'_> {
     }
 
     async fn gone(&self, id: &IssuedId) -> bool {
-        let gone = self.source.gone(id).await;
+        let gone = self.source.gone(id, None).await;
         gone.unwrap_or_else(|error| panic!("the issuer must say whether it is gone: {error}"))
+    }
+
+    async fn complete(&self, draft: &Values, id: &IssuedId) -> Values {
+        let completed = self.source.complete(draft, id).await;
+        let completed = completed.unwrap_or_else(|error| panic!("it must be found: {error}"));
+        completed.expect("the issuer knows it").values
     }
 
     async fn revoke(&self, id: &IssuedId) {

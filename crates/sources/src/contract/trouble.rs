@@ -19,7 +19,7 @@ impl Suite<'_> {
         let minted = self.mint(&mark).await;
         let denied = TroubleKind::Denied;
         self.fails_as(
-            stranger.list(&owner).await,
+            stranger.list(&owner, &[]).await,
             denied,
             "listing with a wrong login",
         );
@@ -35,7 +35,7 @@ impl Suite<'_> {
             "revoking with a wrong login",
         );
         self.fails_as(
-            stranger.gone(&minted.id).await,
+            stranger.gone(&minted.id, None).await,
             denied,
             "looking with a wrong login",
         );
@@ -56,7 +56,7 @@ impl Suite<'_> {
         let unreachable = TroubleKind::Unreachable;
         if self.mints() {
             self.fails_as(
-                nobody.list(&owner).await,
+                nobody.list(&owner, &[]).await,
                 unreachable,
                 "listing where nobody is",
             );
@@ -72,7 +72,7 @@ impl Suite<'_> {
                 "revoking where nobody is",
             );
             self.fails_as(
-                nobody.gone(&id).await,
+                nobody.gone(&id, None).await,
                 unreachable,
                 "looking where nobody is",
             );
@@ -93,7 +93,7 @@ impl Suite<'_> {
         if !self.source.issuer().revokes || !self.bench.fail_next().await {
             return Shown::Skipped;
         }
-        let answer = self.source.gone(&id).await;
+        let answer = self.source.gone(&id, None).await;
         self.fails_as(answer, TroubleKind::Unreachable, "a server that fails");
         Shown::Passed
     }
@@ -150,7 +150,7 @@ impl Suite<'_> {
         assert_eq!(listed.len(), 1, "what was minted is found by its mark");
         assert_eq!(listed[0].version, version);
         if let Some(draft) = &order.chosen {
-            let completed = self.source.complete(draft, &listed[0].id);
+            let completed = self.complete(draft, &listed[0].id).await;
             assert_eq!(self.verify(&completed).await, Verdict::Works);
         }
         self.clean_up(&owner).await;
@@ -161,7 +161,7 @@ impl Suite<'_> {
         if !self.mints() || !self.bench.throttle_next(wait).await {
             return Shown::Skipped;
         }
-        let answer = self.source.list(&self.owner("throttled")).await;
+        let answer = self.source.list(&self.owner("throttled"), &[]).await;
         let error = self.fails_as(answer, TroubleKind::Throttled, "a throttled request");
         assert_eq!(error.wait, Some(wait));
         assert_eq!(error.to_trouble().wait, Some(wait));

@@ -1,0 +1,158 @@
+//! Reading what an issuer is reached with: logins, certificates, and the resources that say where it is.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use lifecycle::Refusal;
+use sources::Values;
+
+use super::secrets;
+use super::trouble::Fault;
+use super::world::World;
+
+/// Something a source was opened with: a change of it wakes those who depend on it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Input {
+    pub namespace: String,
+    /// Plural, such as `secrets`.
+    pub resource: String,
+    /// Empty: all there are of this kind in the namespace.
+    pub name: String,
+}
+
+impl Input {
+    pub fn secret(namespace: &str, name: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            resource: "secrets".to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    pub fn all(namespace: &str, resource: &ApiResource) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            resource: resource.plural.clone(),
+            name: String::new(),
+        }
+    }
+}
+
+/// What a source was opened with, each with the version that was read. Shared by all who use the source.
+pub type Inputs = Arc<[(Input, String)]>;
+
+/// Why no source could be opened.
+#[derive(Debug)]
+pub enum Closed {
+    /// Something is missing or wrong that a person, or time, can mend.
+    Refused(Refusal),
+    Fault(Fault),
+}
+
+impl From<Fault> for Closed {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<Refusal> for Closed {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// Reads live, in the resource's own namespace and nowhere else, and keeps a note of what it read.
+pub struct Reader<'a> {
+    world: &'a World,
+    namespace: String,
+    inputs: Vec<(Input, String)>,
+    told: String,
+}
+
+impl std::fmt::Debug for Reader<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Reader").field(&self.inputs).finish()
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(world: &'a World, namespace: &str) -> Self {
+        Self {
+            world,
+            namespace: namespace.to_owned(),
+            inputs: Vec::new(),
+            told: String::new(),
+        }
+    }
+
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The values of a Secret, and a text that changes whenever it does; `None` if it is not there.
+    pub async fn secret(&mut self, name: &str) -> Result<Option<(Values, String)>, Fault> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let api = self.world.secrets(&self.namespace);
+        let found = self
+            .world
+            .timed("reading the login", api.get_opt(name))
+            .await?;
+        let input = Input::secret(&self.namespace, name);
+        let version = found
+            .as_ref()
+            .and_then(ResourceExt::resource_version)
+            .unwrap_or_default();
+        if self.world.logins.has_newer(&input, &version) && found.is_some() {
+            return Err(Fault::Past);
+        }
+        self.depend_on(&format!("{name} {version}"));
+        self.inputs.push((input, version.clone()));
+        Ok(found.map(|found| (secrets::values(&found), version)))
+    }
+
+    /// A Secret that nothing is opened with, as it is. It must not be printed.
+    pub async fn whole_secret(&mut self, name: &str) -> Result<Option<Secret>, Fault> {
+        let api = self.world.secrets(&self.namespace);
+        self.world
+            .timed("reading a Secret", api.get_opt(name))
+            .await
+    }
+
+    /// Every resource of this kind in the namespace; none if the kind is not installed.
+    pub async fn all(&mut self, resource: &ApiResource) -> Result<Vec<DynamicObject>, Fault> {
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.world.client.clone(), &self.namespace, resource);
+        let act = "reading where the issuer is";
+        let found = match self
+            .world
+            .timed(act, api.list(&ListParams::default()))
+            .await
+        {
+            Ok(list) => list.items,
+            Err(Fault::Outrun(_)) => Vec::new(),
+            Err(fault) => return Err(fault),
+        };
+        let newest = found
+            .iter()
+            .filter_map(|object| object.resource_version()?.parse::<u64>().ok())
+            .max();
+        let version = newest.map(|newest| newest.to_string()).unwrap_or_default();
+        self.inputs
+            .push((Input::all(&self.namespace, resource), version));
+        Ok(found)
+    }
+
+    /// Something that was read and that a new try depends on: what failed is tried again at once when it changes.
+    pub fn depend_on(&mut self, text: &str) {
+        self.told.push_str(text);
+        self.told.push('\n');
+    }
+
+    pub(super) fn finish(self) -> (Inputs, String) {
+        (self.inputs.into(), self.told)
+    }
+}

@@ -1,0 +1,368 @@
+//! Application credentials of one Keystone user.
+//!
+//! We choose the name and the value, and store the value before Keystone hears of it: whatever reply is lost, the name
+//! finds the credential again. Everything is done as the user itself, for Keystone lets nobody else create them.
+
+mod listing;
+mod server;
+mod session;
+mod wire;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use lifecycle::{Issued, IssuedId, Issuer, Mark, Minting, Owner, TroubleKind, Verdict};
+use reqwest::{Method, StatusCode};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+use crate::{Minted, Order, SecretValue, Source, SourceError, Values};
+
+pub use server::Server;
+pub use session::{Password, Session, Who};
+use wire::{Created, Credential, Rule, Rules};
+
+/// Key of the credential's id in its [`Values`]; not secret.
+pub const AC_ID: &str = "AC_ID";
+/// Key of the credential's value in its [`Values`].
+pub const AC_SECRET: &str = "AC_SECRET";
+
+/// What an application credential must be able to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Wish {
+    pub roles: Vec<String>,
+    pub unrestricted: bool,
+    #[serde(default)]
+    pub access_rules: Vec<AccessRule>,
+    pub days: u32,
+    /// For people who look at Keystone.
+    pub description: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AccessRule {
+    pub service: String,
+    pub path: String,
+    pub method: String,
+}
+
+/// The application credentials of one user, seen by that user.
+#[derive(Debug, Clone)]
+pub struct Keystone {
+    session: Arc<Session>,
+    /// Rules that the credentials of this source may have: they outlive their credential and are removed with it.
+    rules: Vec<AccessRule>,
+}
+
+impl Keystone {
+    pub fn new(session: Arc<Session>, rules: Vec<AccessRule>) -> Self {
+        Self { session, rules }
+    }
+
+    fn act(&self, what: &str) -> String {
+        format!("{what} of user {}", self.session.user())
+    }
+
+    fn rejected(&self, what: &str, detail: impl Into<String>) -> SourceError {
+        SourceError::new(self.act(what), TroubleKind::Rejected, detail)
+    }
+}
+
+/// What we call a credential: its own id, and its user's where that is known. The user may be another by now.
+struct Name<'a> {
+    credential: &'a str,
+    user: Option<&'a str>,
+}
+
+impl<'a> Name<'a> {
+    fn of(id: &'a IssuedId) -> Self {
+        match id.as_str().split_once('@') {
+            Some((credential, user)) => Self {
+                credential,
+                user: Some(user),
+            },
+            None => Self {
+                credential: id.as_str(),
+                user: None,
+            },
+        }
+    }
+}
+
+/// The id that Keystone and people use, out of the one we record.
+pub fn credential_id(id: &IssuedId) -> &str {
+    Name::of(id).credential
+}
+
+fn issued_id(credential: &str, user: &str) -> IssuedId {
+    IssuedId::from(format!("{credential}@{user}"))
+}
+
+#[async_trait]
+impl Source for Keystone {
+    fn issuer(&self) -> Issuer {
+        ISSUER
+    }
+
+    fn place(&self) -> &str {
+        self.session.place()
+    }
+
+    fn draft(&self, _mark: &Mark, random: &[u8; 32]) -> Values {
+        Values::new().with(AC_SECRET, crate::secret::text_of(random))
+    }
+
+    async fn complete(&self, draft: &Values, id: &IssuedId) -> Result<Option<Minted>, SourceError> {
+        let what = "looking for an application credential";
+        let reply = self.get(what, id).await?;
+        if reply.status() == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        let found: Created<Credential> = reply.expect(&[StatusCode::OK])?.json()?;
+        let expires = found.expires(&self.act(what))?;
+        let values = draft.clone().with(
+            AC_ID,
+            SecretValue::new(found.application_credential.id.as_str()),
+        );
+        Ok(Some(Minted {
+            id: id.clone(),
+            values,
+            expires,
+        }))
+    }
+
+    async fn list(&self, owner: &Owner, recorded: &[Issued]) -> Result<Vec<Issued>, SourceError> {
+        let all = self.session.list().await?;
+        let issued = all.iter().filter_map(|credential| {
+            let known = recorded
+                .iter()
+                .find(|known| credential_id(&known.id) == credential.id);
+            match (known, owner.version_of(&credential.name)) {
+                (Some(known), _) => Some(known.clone()),
+                (None, Some(version)) => Some(Issued {
+                    version,
+                    id: issued_id(&credential.id, &credential.user),
+                }),
+                (None, None) => None,
+            }
+        });
+        Ok(issued.collect())
+    }
+
+    fn lists_together(&self) -> bool {
+        true
+    }
+
+    async fn mint(&self, order: &Order) -> Result<Minted, SourceError> {
+        let what = "creating an application credential";
+        let wish = Wish::deserialize(&order.wish)
+            .map_err(|_| self.rejected(what, "what is asked for is not understood"))?;
+        let secret = order
+            .chosen
+            .as_ref()
+            .and_then(|values| values.get(AC_SECRET));
+        let Some(secret) = secret else {
+            return Err(self.rejected(what, "no value was chosen beforehand"));
+        };
+        let life = SignedDuration::from_hours(24 * i64::from(wish.days));
+        let Ok(expires) = order.now.checked_add(life) else {
+            return Err(self.rejected(what, "its life would end beyond the end of time"));
+        };
+        let name = order.mark.to_string();
+        let body = wire::create(&name, secret, expires, &wish)
+            .ok_or_else(|| self.rejected(what, "the value chosen beforehand is not text"))?;
+        let reply = self
+            .session
+            .ask(&self.act(what), |server, token| {
+                let path = ["users", &token.user, "application_credentials"];
+                server.request(what, Method::POST, path).json(body.get())
+            })
+            .await?;
+        if reply.status() != StatusCode::CREATED {
+            return Err(why_not_created(&reply, &wish));
+        }
+        let created: Created<Credential> = reply.json()?;
+        let credential = &created.application_credential;
+        let sound = wire::is_id(&credential.id) && wire::is_id(&credential.user);
+        if credential.name != name || !sound {
+            let detail = "another one came back than was asked for";
+            return Err(reply.error(TroubleKind::Unexpected, detail));
+        }
+        Ok(Minted {
+            id: issued_id(&credential.id, &credential.user),
+            values: Values::new()
+                .with(AC_ID, SecretValue::new(credential.id.as_str()))
+                .with(AC_SECRET, secret.clone()),
+            expires: created.expires(&self.act(what))?,
+        })
+    }
+
+    async fn read_back(&self, _mark: &Mark) -> Result<Option<Minted>, SourceError> {
+        // Keystone keeps no more than a hash of the value.
+        Ok(None)
+    }
+
+    async fn verify(&self, values: &Values) -> Result<Verdict, SourceError> {
+        match self.log_in_with(values).await? {
+            Some(StatusCode::CREATED) => {
+                self.session.saw_a_login_work();
+                Ok(Verdict::Works)
+            }
+            Some(StatusCode::UNAUTHORIZED) => {
+                self.session.saw_a_login_fail();
+                Ok(Verdict::Refused)
+            }
+            Some(_) | None => Ok(Verdict::Refused),
+        }
+    }
+
+    async fn revoke(&self, id: &IssuedId) -> Result<(), SourceError> {
+        let what = "revoking an application credential";
+        let name = Name::of(id);
+        let reply = self
+            .session
+            .ask(&self.act(what), |server, token| {
+                let user = name.user.unwrap_or(&token.user);
+                let path = ["users", user, "application_credentials", name.credential];
+                server.request(what, Method::DELETE, path)
+            })
+            .await?;
+        reply.expect(&[StatusCode::NO_CONTENT, StatusCode::NOT_FOUND])?;
+        if self.rules.is_empty() {
+            return Ok(());
+        }
+        self.remove_rules(&name).await
+    }
+
+    async fn gone(&self, id: &IssuedId, values: Option<&Values>) -> Result<bool, SourceError> {
+        if let Some(values) = values {
+            match self.log_in_with(values).await? {
+                // Only an id that Keystone no longer knows is answered so; anything else is refused as 401.
+                Some(StatusCode::NOT_FOUND) => return Ok(true),
+                Some(StatusCode::CREATED) => return Ok(false),
+                Some(_) | None => {}
+            }
+        }
+        let reply = self
+            .get("looking for an application credential", id)
+            .await?;
+        let reply = reply.expect(&[StatusCode::OK, StatusCode::NOT_FOUND])?;
+        Ok(reply.status() == StatusCode::NOT_FOUND)
+    }
+}
+
+/// What Keystone can do, whoever logs in.
+pub const ISSUER: Issuer = Issuer {
+    minting: Minting::Chosen,
+    lists: true,
+    revokes: true,
+};
+
+impl Keystone {
+    async fn get(&self, what: &str, id: &IssuedId) -> Result<crate::http::Reply, SourceError> {
+        let name = Name::of(id);
+        self.session
+            .ask(&self.act(what), |server, token| {
+                let user = name.user.unwrap_or(&token.user);
+                let path = ["users", user, "application_credentials", name.credential];
+                server.request(what, Method::GET, path)
+            })
+            .await
+    }
+
+    /// How Keystone answers a login with these values: 201, 401 or 404. `None`: they cannot be a credential.
+    async fn log_in_with(&self, values: &Values) -> Result<Option<StatusCode>, SourceError> {
+        let (Some(id), Some(secret)) = (values.get(AC_ID), values.get(AC_SECRET)) else {
+            return Ok(None);
+        };
+        let Some(body) = wire::log_in(id, secret) else {
+            return Ok(None);
+        };
+        let _under_way = self.session.under_way();
+        let server = self.session.server().await?;
+        let what = "logging in with an application credential";
+        let reply = server
+            .request(what, Method::POST, ["auth", "tokens"])
+            .query(server::NO_CATALOGUE)
+            .json(body.get())
+            .send()
+            .await?;
+        match reply.status() {
+            status @ (StatusCode::CREATED | StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND) => {
+                Ok(Some(status))
+            }
+            _ => Err(reply.refusal()),
+        }
+    }
+
+    /// Removes the access rules that only this credential had. Keystone keeps rules that are in use.
+    ///
+    /// *If it dies here:* rules without a credential are left; the next revoke of a credential with the same rules
+    /// removes them. *Safe to repeat because* a rule that is gone already counts as removed.
+    async fn remove_rules(&self, name: &Name<'_>) -> Result<(), SourceError> {
+        let what = "removing access rules";
+        let listed = self
+            .session
+            .ask(&self.act(what), |server, token| {
+                let user = name.user.unwrap_or(&token.user);
+                server.request(what, Method::GET, ["users", user, "access_rules"])
+            })
+            .await?
+            .expect(&[StatusCode::OK])?;
+        let listed: Rules = listed.json()?;
+        for rule in listed.access_rules.iter().filter(|rule| self.had(rule)) {
+            let reply = self
+                .session
+                .ask(&self.act(what), |server, token| {
+                    let user = name.user.unwrap_or(&token.user);
+                    server.request(
+                        what,
+                        Method::DELETE,
+                        ["users", user, "access_rules", &rule.id],
+                    )
+                })
+                .await?;
+            // 403: another credential of the user has the same rule.
+            reply.expect(&[
+                StatusCode::NO_CONTENT,
+                StatusCode::NOT_FOUND,
+                StatusCode::FORBIDDEN,
+            ])?;
+        }
+        Ok(())
+    }
+
+    fn had(&self, rule: &Rule) -> bool {
+        self.rules.iter().any(|ours| {
+            ours.service == rule.service && ours.path == rule.path && ours.method == rule.method
+        })
+    }
+}
+
+/// Keystone's "no" in words that say what to do. Its own text is looked at, never repeated.
+fn why_not_created(reply: &crate::http::Reply, wish: &Wish) -> SourceError {
+    let roles = wish.roles.join(", ");
+    match reply.status() {
+        StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND => reply.error(
+            TroubleKind::Rejected,
+            format!(
+                "Keystone refused it ({}): does the user have the roles {roles} on its project, and do the access rules follow Keystone's form?",
+                reply.status().as_u16()
+            ),
+        ),
+        StatusCode::FORBIDDEN if wire::says_limit(reply.body()) => reply.error(
+            TroubleKind::Rejected,
+            "the user has as many application credentials as Keystone's user_limit allows; delete some, or raise the limit",
+        ),
+        StatusCode::FORBIDDEN => reply.error(
+            TroubleKind::Rejected,
+            "Keystone does not let this user create application credentials for itself (403)",
+        ),
+        _ => reply.refusal(),
+    }
+}
+
+/// A moment as Keystone wants it: always in UTC, always saying so.
+fn keystone_time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}

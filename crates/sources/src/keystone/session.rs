@@ -1,0 +1,311 @@
+//! Being logged in as one user: one token for all who need it, and no second try with a password that was refused.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use lifecycle::TroubleKind;
+use reqwest::header::HeaderName;
+use reqwest::{Method, StatusCode};
+
+use super::listing::Rounds;
+use super::server::{Discovered, NO_CATALOGUE, Server, UnderWay};
+use super::wire::{self, Credential, Listed, TokenReply};
+use crate::http::{Reply, Request};
+use crate::{SecretValue, SourceError};
+
+static AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
+static SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
+
+/// A token is not used in the last part of its life: a request under way must not outlive it.
+const LAST_PART: Duration = Duration::from_mins(1);
+
+/// Who logs in, and where to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Who {
+    pub user: String,
+    pub user_domain: String,
+    pub project: String,
+    pub project_domain: String,
+}
+
+/// A password, and a text that changes whenever the Secret it came from does.
+#[derive(Debug, Clone)]
+pub struct Password {
+    pub value: SecretValue,
+    pub version: String,
+}
+
+/// One user's login at one Keystone.
+pub struct Session {
+    server: Arc<Server>,
+    who: Who,
+    state: Mutex<State>,
+    /// One login at a time: those who wait for it share its token.
+    turn: tokio::sync::Mutex<()>,
+    lists: Rounds<Vec<Credential>>,
+}
+
+struct State {
+    password: Password,
+    token: Option<Token>,
+    standing: Standing,
+}
+
+/// What Keystone thinks of the password, as far as it told.
+///
+/// Wrong passwords are counted there, and lock the account for everybody who still uses it. So a refused one is not
+/// tried again until its Secret changes, or until an application credential of the same user that was refused as well
+/// works again: then it was the user that was shut out, not the password that was wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Untried,
+    Refused,
+    RefusedWithCredentials,
+}
+
+#[derive(Clone)]
+pub(super) struct Token {
+    value: SecretValue,
+    pub(super) user: String,
+    until: Instant,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("server", &self.server)
+            .field("who", &self.who)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub fn new(server: Arc<Server>, who: Who, password: Password) -> Self {
+        Self {
+            server,
+            who,
+            state: Mutex::new(State {
+                password,
+                token: None,
+                standing: Standing::Untried,
+            }),
+            turn: tokio::sync::Mutex::default(),
+            lists: Rounds::default(),
+        }
+    }
+
+    /// The password as it stands in its Secret now. A new one ends the old login; a changed Secret allows a new try.
+    pub fn offer(&self, password: Password) {
+        let mut state = self.state();
+        if state.password.value.expose() != password.value.expose() {
+            state.token = None;
+        }
+        if state.password.version != password.version {
+            state.standing = Standing::Untried;
+        }
+        state.password = password;
+    }
+
+    pub fn user(&self) -> &str {
+        &self.who.user
+    }
+
+    pub(super) fn place(&self) -> &str {
+        self.server.place()
+    }
+
+    pub(super) async fn server(&self) -> Result<Discovered<'_>, SourceError> {
+        self.server.discovered().await
+    }
+
+    pub(super) fn saw_a_login_fail(&self) {
+        let mut state = self.state();
+        if state.standing == Standing::Refused {
+            state.standing = Standing::RefusedWithCredentials;
+        }
+    }
+
+    pub(super) fn saw_a_login_work(&self) {
+        let mut state = self.state();
+        if state.standing == Standing::RefusedWithCredentials {
+            state.standing = Standing::Untried;
+        }
+    }
+
+    /// Every application credential of the user, from a list begun after this call.
+    pub(super) async fn list(&self) -> Result<Arc<Vec<Credential>>, SourceError> {
+        self.lists.join(self.server.lull(), self.list_now()).await
+    }
+
+    async fn list_now(&self) -> Result<Vec<Credential>, SourceError> {
+        let act = format!("listing application credentials of user {}", self.who.user);
+        let reply = self
+            .ask_beside_others(&act, |server, token| {
+                let path = ["users", &token.user, "application_credentials"];
+                server.request(&act, Method::GET, path)
+            })
+            .await?
+            .expect(&[StatusCode::OK])?;
+        let listed: Listed = reply.json()?;
+        if listed.truncated {
+            return Err(reply.error(
+                TroubleKind::Rejected,
+                "Keystone shows only a part of them; raise its list_limit",
+            ));
+        }
+        let odd = |credential: &Credential| {
+            !wire::is_id(&credential.id) || !wire::is_id(&credential.user)
+        };
+        if listed.application_credentials.iter().any(odd) {
+            return Err(reply.error(TroubleKind::Unexpected, "the list holds ids that are none"));
+        }
+        Ok(listed.application_credentials)
+    }
+
+    /// Sends a request with the token, which counts as under way until it is answered.
+    pub(super) async fn ask(
+        &self,
+        act: &str,
+        make: impl Fn(&Discovered<'_>, &Token) -> Request,
+    ) -> Result<Reply, SourceError> {
+        let _under_way = self.under_way();
+        self.ask_beside_others(act, make).await
+    }
+
+    pub(super) fn under_way(&self) -> UnderWay<'_> {
+        self.server.enter()
+    }
+
+    /// Sends a request with the token. A token that Keystone no longer takes is replaced, once: a request that was
+    /// refused for its token was not carried out, so that sending it again is safe.
+    async fn ask_beside_others(
+        &self,
+        act: &str,
+        make: impl Fn(&Discovered<'_>, &Token) -> Request,
+    ) -> Result<Reply, SourceError> {
+        let server = self.server().await?;
+        let mut token = self.token(act, &server, None).await?;
+        for first in [true, false] {
+            let reply = make(&server, &token)
+                .secret_header(AUTH_TOKEN.clone(), token.value.expose())
+                .send()
+                .await?;
+            if reply.status() != StatusCode::UNAUTHORIZED {
+                return Ok(reply);
+            }
+            if first {
+                token = self.token(act, &server, Some(&token)).await?;
+            }
+        }
+        // A token made in the second of a password change is dead from the start; a moment later it would not be.
+        Err(SourceError::new(
+            act,
+            TroubleKind::Unreachable,
+            "Keystone refuses a token it has just given out (401)",
+        ))
+    }
+
+    /// A token other than `worn`, from memory or by one login.
+    async fn token(
+        &self,
+        act: &str,
+        server: &Discovered<'_>,
+        worn: Option<&Token>,
+    ) -> Result<Token, SourceError> {
+        let _turn = self.turn.lock().await;
+        let password = {
+            let mut state = self.state();
+            let usable = |token: &&Token| {
+                token.until > Instant::now()
+                    && worn.is_none_or(|worn| worn.value.expose() != token.value.expose())
+            };
+            if let Some(token) = state.token.as_ref().filter(usable) {
+                return Ok(token.clone());
+            }
+            state.token = None;
+            if state.standing != Standing::Untried {
+                return Err(self.refused(act));
+            }
+            state.password.clone()
+        };
+        self.log_in(act, server, password).await
+    }
+
+    async fn log_in(
+        &self,
+        act: &str,
+        server: &Discovered<'_>,
+        password: Password,
+    ) -> Result<Token, SourceError> {
+        let Some(body) = wire::log_in_as(&self.who, &password.value) else {
+            return Err(SourceError::new(
+                act,
+                TroubleKind::Rejected,
+                "the password is not text (UTF-8)",
+            ));
+        };
+        let begun = Instant::now();
+        let what = format!("logging in as user {}", self.who.user);
+        let reply = server
+            .request(&what, Method::POST, ["auth", "tokens"])
+            .query(NO_CATALOGUE)
+            .json(body.get())
+            .send()
+            .await?;
+        if reply.status() == StatusCode::UNAUTHORIZED {
+            let mut state = self.state();
+            if state.password.version == password.version {
+                state.standing = Standing::Refused;
+            }
+            return Err(self.refused(act));
+        }
+        let reply = reply.expect(&[StatusCode::CREATED])?;
+        let token = read_token(&reply, begun)?;
+        self.state().token = Some(token.clone());
+        Ok(token)
+    }
+
+    fn refused(&self, act: &str) -> SourceError {
+        let Who {
+            user,
+            user_domain,
+            project,
+            project_domain,
+        } = &self.who;
+        SourceError::new(
+            act,
+            TroubleKind::Denied,
+            format!(
+                "Keystone refused the login of user {user} (domain {user_domain}) to project {project} (domain {project_domain}): wrong password, locked or disabled user, or no role there; it is not tried again until the password's Secret changes"
+            ),
+        )
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn read_token(reply: &Reply, begun: Instant) -> Result<Token, SourceError> {
+    let odd = |detail: &str| Err(reply.error(TroubleKind::Unexpected, detail));
+    let Some(value) = reply.header(&SUBJECT_TOKEN) else {
+        return odd("the answer to the login carries no token");
+    };
+    let body: TokenReply = reply.json()?;
+    if !wire::is_id(&body.token.user.id) {
+        return odd("the answer to the login names no user");
+    }
+    // By Keystone's own clock, so that a difference between clocks does not matter.
+    let life = wire::time(&body.token.expires_at)
+        .zip(wire::time(&body.token.issued_at))
+        .and_then(|(expires, issued)| Duration::try_from(expires.duration_since(issued)).ok());
+    let Some(life) = life else {
+        return odd("the answer to the login says nothing of the token's life");
+    };
+    Ok(Token {
+        value: SecretValue::new(value.as_bytes()),
+        user: body.token.user.id,
+        until: begun + life.saturating_sub(LAST_PART.min(life / 2)),
+    })
+}
