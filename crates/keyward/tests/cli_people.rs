@@ -262,11 +262,11 @@ async fn a_wrong_name_is_a_wrong_usage() {
     let cases = [
         (
             "pod/x",
-            "there is no kind pod\n  there are: DemoCredential (democred)",
+            "there is no kind pod\n  there are: KeystoneApplicationCredential (appcred), DemoCredential (democred)",
         ),
         (
             NAME,
-            "db names no kind\n  use KIND/NAME, such as democredential/db",
+            "db names no kind\n  use KIND/NAME, such as appcred/ac-barbican",
         ),
         ("democred/", "democred/ names no resource"),
     ];

@@ -1,11 +1,16 @@
 //! The kinds people write, by system.
 
 pub mod demo;
+pub mod keystone;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
 /// Every definition we ship, in the order in which they are printed.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![demo::DemoCredential::crd()]
+    vec![
+        keystone::KeystoneApplicationCredential::crd(),
+        keystone::KeystoneAPI::crd(),
+        demo::DemoCredential::crd(),
+    ]
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::cluster::{Cluster, ClusterArgs};
 use super::exit::{Exit, Failure};
 use super::logs::{self, LogFormat};
-use crate::controllers;
+use crate::controllers::{self, Reach};
 use crate::engine::lease::LeaseOptions;
 use crate::engine::trouble::Fault;
 use crate::engine::watch::Scope;
@@ -71,12 +71,16 @@ pub(crate) struct RunArgs {
         env = "KEYWARD_LOG_LEVEL"
     )]
     log_level: String,
-    /// Resources worked on at once
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024), env = "KEYWARD_CONCURRENCY")]
+    /// Resources worked on at once. Most of them wait for their issuer: the more there are, the more share a list of what
+    /// it has issued
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=1024), env = "KEYWARD_CONCURRENCY")]
     concurrency: u16,
     /// Requests under way at once per issuer
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024), env = "KEYWARD_PER_ISSUER")]
     per_issuer: u16,
+    /// Speak to issuers without TLS where their address says so. Passwords then travel in the open
+    #[arg(long, env = "KEYWARD_ALLOW_PLAIN_HTTP")]
+    allow_plain_http: bool,
     /// Longest time a single request may take
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::duration, env = "KEYWARD_REQUEST_TIMEOUT")]
     request_timeout: Duration,
@@ -139,7 +143,10 @@ fn listen(text: &str) -> Result<Listen, String> {
 }
 
 pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
-    let kinds = chosen(&args.controllers)?;
+    let allowed = Reach {
+        plain_http: args.allow_plain_http,
+    };
+    let kinds = chosen(&args.controllers, allowed)?;
     logs::install(args.log_format, &args.log_level)?;
     let cluster = args.cluster.find().await?;
     let options = options(&args, &cluster)?;
@@ -179,11 +186,14 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn chosen(names: &[String]) -> Result<Vec<Arc<dyn Kind>>, Failure> {
-    let kinds = controllers::named(names)
+fn chosen(names: &[String], reach: Reach) -> Result<Vec<Arc<dyn Kind>>, Failure> {
+    let kinds = controllers::named(names, reach)
         .map_err(|unknown| Failure::new(Exit::Usage, unknown.to_string()))?;
     if kinds.is_empty() {
-        let known: Vec<&str> = controllers::all().iter().map(|known| known.name).collect();
+        let known: Vec<&str> = controllers::all(reach)
+            .iter()
+            .map(|known| known.name)
+            .collect();
         return Err(
             Failure::new(Exit::Usage, "no controller is switched on").hint(format!(
                 "name one with --controllers; there are: {}",

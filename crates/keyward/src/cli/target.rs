@@ -42,7 +42,7 @@ pub(crate) struct Known {
 /// Every kind that has a life cycle, whether its controller runs by default or not.
 pub(crate) fn known_kinds() -> Vec<Known> {
     let crds = crate::api::crds();
-    controllers::all()
+    controllers::all(controllers::Reach::default())
         .into_iter()
         .map(|controller| {
             let resource = controller.kind.resource();
@@ -90,14 +90,14 @@ impl TargetArgs {
         let Some((kind, name)) = self.resource.split_once('/') else {
             return Err(
                 Failure::new(Exit::Usage, format!("{} names no kind", self.resource))
-                    .hint("use KIND/NAME, such as democredential/db"),
+                    .hint("use KIND/NAME, such as appcred/ac-barbican"),
             );
         };
         let kind = kind_named(kind)?;
         if name.is_empty() || name.contains('/') {
             return Err(
                 Failure::new(Exit::Usage, format!("{} names no resource", self.resource))
-                    .hint("use KIND/NAME, such as democredential/db"),
+                    .hint("use KIND/NAME, such as appcred/ac-barbican"),
             );
         }
         let cluster = self.cluster.find().await?;

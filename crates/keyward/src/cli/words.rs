@@ -124,7 +124,7 @@ fn record(change: Change, version: lifecycle::Version) -> String {
         Change::Setback(purpose) => {
             let what = match purpose {
                 Purpose::Mint => "minting",
-                Purpose::Retire => "retiring",
+                Purpose::Retire | Purpose::RetireVersion(_) => "retiring",
                 Purpose::Check => "checking",
             };
             format!("write down that {what} failed, and wait longer each time")
@@ -164,6 +164,10 @@ const REMEDIES: &[(Because, &str)] = &[
         "create the Secret with the login that the spec names",
     ),
     (Because::InvalidSpec, "correct the spec"),
+    (
+        Because::IssuerMissing,
+        "create the resource that says where the issuer is, or mend what is said of it",
+    ),
     (
         Because::SecretNotAdopted,
         "remove that Secret, choose another name, or let the spec allow taking it over",
