@@ -1,15 +1,17 @@
-//! Somebody who trusts nobody: reads the issuer's history and the cluster's objects behind everybody's back, and holds
+//! Somebody who trusts nobody: reads Keystone's books and the cluster's objects behind everybody's back, and holds
 //! them against the promises after every event.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use testbed::issuer::{Ended, Event, Happened};
+use sources::keystone::credential_id;
 
+use super::Scenery;
+use super::books::{Event, Happened};
 use super::consumer::{Span, Usage};
 use super::teller::Who;
-use super::{REALM, Scenery};
 use crate::engine::names;
 
 /// More live credentials than this at once would be a flood.
@@ -17,7 +19,6 @@ const CAP: usize = 8;
 
 #[derive(Debug, Default)]
 pub(crate) struct Auditor {
-    next_seq: usize,
     verified: BTreeSet<String>,
     published: BTreeSet<String>,
     /// By the resource's uid and the Secret's name: uid and digest of the value of every version's Secret ever seen. A
@@ -30,16 +31,14 @@ pub(crate) struct Auditor {
 impl Auditor {
     /// Looks at everything that happened since the last look.
     pub(crate) fn look(&mut self, scenery: &Scenery) {
-        // What is published is read before the history: a verification must already be in it.
-        let published = scenery.issued_id();
-        let events = scenery.issuer.history(REALM);
-        let fresh: Vec<&Event> = events.iter().skip(self.next_seq).collect();
+        // What is published is read before the books: a verification must already be in them.
+        let published = scenery.published_id();
+        let fresh = scenery.books.since(self.events);
         let spans = scenery.usage.spans();
         for event in &fresh {
-            self.events += 1;
             self.judge(event, &spans);
         }
-        self.next_seq = events.len();
+        self.events += fresh.len();
         self.count_the_living(scenery);
         self.check_what_is_published(scenery, published);
         self.check_that_nothing_changed(scenery);
@@ -47,45 +46,41 @@ impl Auditor {
 
     fn judge(&mut self, event: &Event, spans: &[Span]) {
         match &event.happened {
-            Happened::Ended {
-                id,
-                how: Ended::Revoked,
-                ..
-            } => {
+            Happened::Revoked { id, .. } => {
                 let user = spans.iter().find(|span| {
                     span.id == *id
-                        && span.from <= event.at
-                        && span.until.is_none_or(|until| until > event.at)
+                        && span.from <= event.answered
+                        && span.until.is_none_or(|until| until > event.asked)
                 });
                 if let Some(user) = user {
                     self.broken.push(format!(
                         "P1: {id} was revoked while {} was using it",
-                        user.who
+                        user.who.program()
                     ));
                 }
             }
-            Happened::LoggedIn { id, who } if who == Who::Keyward.name() => {
+            Happened::LoggedIn { id } if event.who == Who::Keyward => {
                 self.verified.insert(id.clone());
             }
-            Happened::Refused { who, .. } if is_consumer(who) => {
+            // Keyward's own refused logins are how it sees that a revoked one is dead.
+            Happened::Refused if event.who != Who::Keyward => {
                 self.broken.push(format!(
-                    "P1, P2: {who} was refused with the credential it was handed"
+                    "P1, P2: {} was refused with the credential it was handed",
+                    event.who.program()
                 ));
             }
             Happened::Denied => self
                 .broken
-                .push("P2: somebody came with a login that is not accepted".into()),
-            Happened::Minted { .. }
-            | Happened::ValueChanged { .. }
-            | Happened::Rotated { .. }
-            | Happened::Ended { .. }
+                .push("P2: somebody came with a password that is not accepted".into()),
+            Happened::Made { .. }
+            | Happened::Found { .. }
             | Happened::LoggedIn { .. }
-            | Happened::Refused { .. } => {}
+            | Happened::Refused => {}
         }
     }
 
     fn count_the_living(&mut self, scenery: &Scenery) {
-        let living = scenery.issuer.live(REALM).len();
+        let living = scenery.books.live().len();
         if living > CAP {
             self.broken
                 .push(format!("P4: {living} credentials are alive at once"));
@@ -101,8 +96,8 @@ impl Auditor {
             self.broken
                 .push(format!("P2: {id} was published before it was tried"));
         }
-        let alive = scenery.issuer.live(REALM).iter().any(|live| live.id == id);
-        let still_named = scenery.issued_id().as_ref() == Some(&id);
+        let alive = scenery.books.live().iter().any(|live| live.id == id);
+        let still_named = scenery.published_id().as_ref() == Some(&id);
         if !alive && still_named {
             self.broken
                 .push(format!("P2: {id} was published and does not work"));
@@ -131,20 +126,22 @@ impl Auditor {
         }
     }
 
-    /// At rest, everything that is alive at the issuer is written down in the cluster.
+    /// At rest, everything that is alive at Keystone is written down in the cluster.
     pub(crate) fn settle(&mut self, scenery: &Scenery) {
         self.look(scenery);
         let recorded: BTreeSet<String> = scenery
             .ledger()
             .map(|ledger| {
                 let entries = ledger.current.iter().chain(&ledger.retiring);
-                entries.map(|entry| entry.id.to_string()).collect()
+                entries
+                    .map(|entry| credential_id(&entry.id).to_owned())
+                    .collect()
             })
             .unwrap_or_default();
-        for live in scenery.issuer.live(REALM) {
+        for live in scenery.books.live() {
             if !recorded.contains(&live.id) {
                 self.broken.push(format!(
-                    "P3: {} is alive at the issuer and recorded nowhere",
+                    "P3: {} is alive at Keystone and recorded nowhere",
                     live.id
                 ));
             }
@@ -152,16 +149,8 @@ impl Auditor {
     }
 }
 
-fn is_consumer(who: &str) -> bool {
-    who == Who::Web.name() || who == Who::Batch.name()
-}
-
 /// How long after the last consumer had let go a credential was revoked.
-pub(crate) fn revoked_after(
-    usage: &Usage,
-    events: &[Event],
-    id: &str,
-) -> Option<std::time::Duration> {
+pub(crate) fn revoked_after(usage: &Usage, events: &[Event], id: &str) -> Option<Duration> {
     let released = usage
         .spans()
         .iter()
@@ -170,80 +159,100 @@ pub(crate) fn revoked_after(
         .collect::<Option<Vec<_>>>()?
         .into_iter()
         .max()?;
-    let ended = events.iter().find_map(|event| match &event.happened {
-        Happened::Ended { id: ended, .. } if ended == id => Some(event.at),
-        Happened::Ended { .. }
-        | Happened::Minted { .. }
-        | Happened::ValueChanged { .. }
-        | Happened::Rotated { .. }
-        | Happened::LoggedIn { .. }
-        | Happened::Refused { .. }
-        | Happened::Denied => None,
-    })?;
-    std::time::Duration::try_from(ended.duration_since(released)).ok()
+    let is_its_end = |event: &&Event| matches!(&event.happened, Happened::Revoked { id: ended, .. } if ended == id);
+    let end = events.iter().find(is_its_end)?;
+    Some(end.answered.saturating_duration_since(released))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use super::super::USER;
     use super::*;
-    use jiff::Timestamp;
+    use serde_json::json;
+    use testbed::keystone::{Http, password_of};
 
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
-
-    fn revoked_at(second: i64) -> Event {
+    fn event(at: Instant, who: Who, happened: Happened) -> Event {
         Event {
-            seq: 1,
-            at: at(second),
-            realm: REALM.into(),
-            happened: Happened::Ended {
-                id: "a".into(),
-                name: "kw1".into(),
-                how: Ended::Revoked,
-            },
+            asked: at,
+            answered: at,
+            who,
+            happened,
         }
     }
 
-    fn judged(event: &Event, until: Option<i64>) -> Vec<String> {
+    /// What the auditor says to an event after 10 seconds, if `api` used the credential from the start until then.
+    fn judged(who: Who, happened: Happened, until: Option<u64>) -> Vec<String> {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
         let span = Span {
-            who: "web",
+            who: Who::Api,
             id: "a".into(),
-            from: at(10),
-            until: until.map(at),
+            from: start,
+            until: until.map(after),
         };
         let mut auditor = Auditor::default();
-        auditor.judge(event, &[span]);
+        auditor.judge(&event(after(10), who, happened), &[span]);
         auditor.broken
+    }
+
+    fn revoked() -> Happened {
+        Happened::Revoked {
+            id: "a".into(),
+            name: "kw1".into(),
+        }
     }
 
     #[test]
     fn a_revoke_under_somebodys_hands_is_noticed() {
         assert_eq!(
-            judged(&revoked_at(20), None),
-            ["P1: a was revoked while web was using it"]
+            judged(Who::Keyward, revoked(), None),
+            ["P1: a was revoked while barbican-api was using it"]
         );
-        assert_eq!(judged(&revoked_at(20), Some(21)).len(), 1);
-        assert!(judged(&revoked_at(20), Some(20)).is_empty());
+        assert_eq!(judged(Who::Keyward, revoked(), Some(11)).len(), 1);
+        assert!(judged(Who::Keyward, revoked(), Some(10)).is_empty());
     }
 
     #[test]
     fn a_refused_consumer_is_noticed() {
-        let event = Event {
-            happened: Happened::Refused {
-                id: None,
-                who: "batch".into(),
-            },
-            ..revoked_at(20)
-        };
-        assert_eq!(judged(&event, None).len(), 1);
+        assert_eq!(judged(Who::Worker, Happened::Refused, None).len(), 1);
+        assert!(judged(Who::Keyward, Happened::Refused, None).is_empty());
+    }
+
+    /// Made by the user itself, past Keyward.
+    async fn leave_one_behind(scenery: &Scenery) {
+        let keystone = Http::new(&scenery.books.url_for(Who::Person));
+        let domain = json!({ "id": "default" });
+        let login = json!({
+            "identity": { "methods": ["password"], "password": { "user": {
+                "name": USER, "domain": domain, "password": password_of(USER),
+            } } },
+            "scope": { "project": { "name": "service", "domain": domain } },
+        });
+        let reply = keystone.log_in(&login).await.unwrap();
+        let path = format!(
+            "/v3/users/{}/application_credentials",
+            reply.text("/token/user/id").unwrap()
+        );
+        let body = json!({ "application_credential": { "name": "left behind" } });
+        let made = keystone
+            .send(
+                http::Method::POST,
+                &path,
+                &reply.token().unwrap(),
+                Some(&body),
+            )
+            .await
+            .unwrap();
+        assert_eq!(made.status, 201);
     }
 
     #[tokio::test]
     async fn an_orphan_is_noticed() {
         sources::http::install_crypto();
         let scenery = Scenery::start().await.unwrap();
-        scenery.issuer.add(REALM, "left behind").unwrap();
+        leave_one_behind(&scenery).await;
         let mut auditor = Auditor::default();
         auditor.settle(&scenery);
         assert_eq!(auditor.broken.len(), 1, "{:?}", auditor.broken);

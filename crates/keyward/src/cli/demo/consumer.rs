@@ -4,20 +4,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
-use lifecycle::Minting;
 use serde_json::json;
-use sources::http::Http;
-use sources::standin::{ID, StandIn};
-use sources::{SecretValue, Source, Values};
+use sources::keystone::{AC_ID, Keystone};
+use sources::{Source, Values};
 
 use super::teller::{Teller, Who};
-use super::{NAME, NAMESPACE, REALM};
-use crate::api::demo::DemoCredential;
-use crate::engine::world::Clock;
+use super::{NAME, NAMESPACE};
+use crate::api::keystone::KeystoneApplicationCredential;
 use crate::engine::{names, secrets};
 
 /// How often it logs in.
@@ -29,10 +25,10 @@ pub(crate) struct Usage(Mutex<Vec<Span>>);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Span {
-    pub(crate) who: &'static str,
+    pub(crate) who: Who,
     pub(crate) id: String,
-    pub(crate) from: Timestamp,
-    pub(crate) until: Option<Timestamp>,
+    pub(crate) from: Instant,
+    pub(crate) until: Option<Instant>,
 }
 
 impl Usage {
@@ -43,11 +39,11 @@ impl Usage {
             .clone()
     }
 
-    fn begin(&self, who: &'static str, id: &str, from: Timestamp) {
+    fn begin(&self, who: Who, id: &str) {
         let span = Span {
             who,
             id: id.to_owned(),
-            from,
+            from: Instant::now(),
             until: None,
         };
         self.0
@@ -56,11 +52,11 @@ impl Usage {
             .push(span);
     }
 
-    fn end(&self, who: &str, id: &str, until: Timestamp) {
+    fn end(&self, who: Who, id: &str) {
         let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for span in spans.iter_mut() {
             if span.who == who && span.id == id && span.until.is_none() {
-                span.until = Some(until);
+                span.until = Some(Instant::now());
             }
         }
     }
@@ -71,7 +67,8 @@ pub(crate) struct Consumer {
     /// How long it goes on with an old credential before it lets go.
     pub(crate) lingers: Duration,
     pub(crate) client: Client,
-    pub(crate) issuer: Http,
+    /// Through its own door.
+    pub(crate) keystone: Keystone,
     pub(crate) teller: Arc<Teller>,
     pub(crate) usage: Arc<Usage>,
 }
@@ -87,25 +84,13 @@ struct Grip {
 }
 
 impl Consumer {
-    /// Its mark on a Secret.
-    fn finalizer(&self) -> String {
-        format!("demo.keyward.dev/{}", self.who.name())
-    }
-
     pub(crate) async fn run(self) {
-        let source = StandIn::over(
-            self.issuer.clone(),
-            REALM,
-            SecretValue::new(""),
-            Minting::ShownOnce,
-        )
-        .named(self.who.name());
         let mut grips: Vec<Grip> = Vec::new();
         loop {
             self.follow(&mut grips).await;
             for grip in &grips {
-                // Refusals are counted where they cannot be talked away: at the issuer.
-                let _ = source.verify(&grip.values).await;
+                // Refusals are counted where they cannot be talked away: at the door.
+                let _ = self.keystone.verify(&grip.values).await;
             }
             self.let_go_of_the_old(&mut grips).await;
             tokio::time::sleep(EVERY).await;
@@ -114,7 +99,8 @@ impl Consumer {
 
     /// Looks which Secret status names, and takes hold of it.
     async fn follow(&self, grips: &mut Vec<Grip>) {
-        let resources: Api<DemoCredential> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let resources: Api<KeystoneApplicationCredential> =
+            Api::namespaced(self.client.clone(), NAMESPACE);
         let Ok(object) = resources.get_opt(NAME).await else {
             return;
         };
@@ -161,13 +147,12 @@ impl Consumer {
     async fn hold(&self, name: &str) -> Option<Grip> {
         let secret = self.secrets().get(name).await.ok()?;
         let mut finalizers = secret.finalizers().to_vec();
-        finalizers.push(self.finalizer());
+        finalizers.push(self.who.finalizer());
         let held = self.write(&secret, &finalizers).await?;
         let values = secrets::values(&held);
-        let id = String::from_utf8(values.get(ID)?.expose().to_vec()).ok()?;
+        let id = String::from_utf8(values.get(AC_ID)?.expose().to_vec()).ok()?;
         let version = held.annotations().get(names::VERSION)?.clone();
-        self.usage
-            .begin(self.who.name(), &id, Clock::default().now());
+        self.usage.begin(self.who, &id);
         Some(Grip {
             secret: name.to_owned(),
             version,
@@ -184,8 +169,7 @@ impl Consumer {
                 kept.push(grip);
                 continue;
             }
-            self.usage
-                .end(self.who.name(), &grip.id, Clock::default().now());
+            self.usage.end(self.who, &grip.id);
             if self.release(&grip.secret).await {
                 let text = format!(
                     "is done with version {} and takes its name off",
@@ -208,7 +192,7 @@ impl Consumer {
         let rest: Vec<String> = secret
             .finalizers()
             .iter()
-            .filter(|finalizer| **finalizer != self.finalizer())
+            .filter(|finalizer| **finalizer != self.who.finalizer())
             .cloned()
             .collect();
         self.write(&secret, &rest).await.is_some()

@@ -1,9 +1,10 @@
 //! `keyward demo`: one credential's whole life, live, with nothing but this program.
 //!
-//! An API server and an issuer in process, the real operator, two programs that use the credential, and an auditor who
-//! holds everything against the promises.
+//! An API server and a stand-in Keystone in process, the real operator, two programs that use the credential, and an
+//! auditor who holds everything against the promises.
 
 mod auditor;
+mod books;
 mod consumer;
 mod narrator;
 mod operator;
@@ -17,7 +18,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
-use sources::http::{Http, Settings};
+use sources::SecretValue;
+use sources::http::Settings;
+use sources::keystone::{self, Keystone, Password, Server, Session};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::exit::{Exit, Failure};
@@ -29,9 +32,10 @@ use operator::Operator;
 use scenery::Scenery;
 use teller::{Teller, Who};
 
-const REALM: &str = "demo";
-const NAMESPACE: &str = "default";
-const NAME: &str = "db";
+const NAMESPACE: &str = "openstack";
+const NAME: &str = "ac-barbican";
+/// The user at Keystone.
+const USER: &str = "barbican";
 
 /// How often narrator and auditor look.
 const EVERY: Duration = Duration::from_millis(10);
@@ -106,14 +110,12 @@ impl Stage {
         let auditor = Arc::new(Mutex::new(Auditor::default()));
         let operator = Operator::start(scenery.config()?)?;
         let mut tasks = Vec::new();
-        for (who, lingers) in [(Who::Web, 0), (Who::Batch, 3500)] {
-            let issuer = Http::new(&scenery.issuer.url(), &Settings::default())
-                .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        for (who, lingers) in [(Who::Api, 0), (Who::Worker, 3500)] {
             let consumer = Consumer {
                 who,
                 lingers: teller.scaled(Duration::from_millis(lingers)),
                 client: scenery.client()?,
-                issuer,
+                keystone: keystone_at(&scenery.books.url_for(who))?,
                 teller: teller.clone(),
                 usage: scenery.usage.clone(),
             };
@@ -122,6 +124,11 @@ impl Stage {
         let narrator = Narrator::default();
         let changes = narrator.untold.clone();
         tasks.push(tokio::spawn(narrator::follow(scenery.client()?, changes)));
+        let drafts = narrator.drafts.clone();
+        tasks.push(tokio::spawn(narrator::follow_drafts(
+            scenery.client()?,
+            drafts,
+        )));
         tasks.push(tokio::spawn(look_on(
             narrator,
             scenery.clone(),
@@ -151,9 +158,9 @@ impl Stage {
     async fn create(&self) -> Result<(), Failure> {
         self.teller.line(
             Who::Person,
-            &format!("kubectl apply: DemoCredential {NAME}"),
+            &format!("kubectl apply: KeystoneApplicationCredential {NAME}"),
         );
-        let object = serde_json::from_value(self.scenery.manifest())
+        let object = serde_json::from_value(Scenery::manifest())
             .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
         self.scenery
             .resources()?
@@ -164,10 +171,8 @@ impl Stage {
     }
 
     async fn ask_for_rotation(&self, token: &str) -> Result<(), Failure> {
-        self.teller.line(
-            Who::Person,
-            &format!("keyward rotate democredential/{NAME}"),
-        );
+        self.teller
+            .line(Who::Person, &format!("keyward rotate appcred/{NAME}"));
         let patch = json!({ "metadata": { "annotations": { names::ROTATE: token } } });
         self.scenery
             .resources()?
@@ -179,7 +184,7 @@ impl Stage {
 
     fn current_id(&self) -> Option<String> {
         let ledger = self.scenery.ledger()?;
-        Some(ledger.current?.id.to_string())
+        Some(keystone::credential_id(&ledger.current?.id).to_owned())
     }
 
     fn held_by_both(&self) -> bool {
@@ -187,18 +192,18 @@ impl Stage {
         current.is_some_and(|current| self.scenery.holders(current.secret.as_str()).len() == 2)
     }
 
-    fn old_is_held_by_batch_alone(&self) -> bool {
+    fn old_is_held_by_the_worker_alone(&self) -> bool {
         let Some(ledger) = self.scenery.ledger() else {
             return false;
         };
         ledger
             .retiring
             .iter()
-            .any(|old| self.scenery.holders(old.secret.as_str()) == [Who::Batch.name()])
+            .any(|old| self.scenery.holders(old.secret.as_str()) == [Who::Worker])
     }
 
     fn tell_how_soon(&self, id: Option<&String>) {
-        let events = self.scenery.issuer.history(REALM);
+        let events = self.scenery.books.since(0);
         let soon = id.and_then(|id| auditor::revoked_after(&self.scenery.usage, &events, id));
         if let Some(soon) = soon {
             self.teller.line(
@@ -263,6 +268,24 @@ impl Stage {
         }
         self.operator().kill();
     }
+}
+
+/// For a program that has a credential and no password.
+fn keystone_at(url: &str) -> Result<Keystone, Failure> {
+    let server = Server::new(url, &Settings::default())
+        .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+    let nobody = keystone::Who {
+        user: String::new(),
+        user_domain: String::new(),
+        project: String::new(),
+        project_domain: String::new(),
+    };
+    let none = Password {
+        value: SecretValue::new(""),
+        version: String::new(),
+    };
+    let session = Session::new(Arc::new(server), nobody, none);
+    Ok(Keystone::new(Arc::new(session), Vec::new()))
 }
 
 /// Narrator and auditor look at the same moment, again and again.

@@ -1,28 +1,33 @@
-//! Tells what changed in the cluster and at the issuer, by looking at both. It knows nothing of the operator's inside.
+//! Tells what changed in the cluster and at Keystone, by looking at both. It knows nothing of the operator's inside.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::StreamExt;
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use lifecycle::{Ledger, Mark, Version};
-use testbed::issuer::Happened;
 
 use super::super::target::ledger_of;
+use super::books::{Event as Entry, Happened};
 use super::teller::{Teller, Who};
-use super::{NAMESPACE, REALM, Scenery};
-use crate::api::demo::DemoCredential;
+use super::{NAMESPACE, Scenery};
+use crate::api::keystone::KeystoneApplicationCredential;
 use crate::engine::names;
+
+/// News of the cluster does not arrive later than this.
+const LATE: Duration = Duration::from_secs(1);
 
 /// Every state of the resource that was not told yet, in order; `None` is its end.
 pub(crate) type Changes = Arc<Mutex<Vec<Option<DynamicObject>>>>;
 
 /// Watches the resource as `kubectl get -w` would, so that no state is missed however short it lasted.
 pub(crate) async fn follow(client: Client, changes: Changes) {
-    let resource = ApiResource::erase::<DemoCredential>(&());
+    let resource = ApiResource::erase::<KeystoneApplicationCredential>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client, NAMESPACE, &resource);
     let mut events = watcher(api, watcher::Config::default())
         .default_backoff()
@@ -40,11 +45,34 @@ pub(crate) async fn follow(client: Client, changes: Changes) {
     }
 }
 
+/// Versions whose value was seen in a draft.
+pub(crate) type Drafts = Arc<Mutex<BTreeSet<String>>>;
+
+/// A draft is there for a moment only; the watch tells of it all the same.
+pub(crate) async fn follow_drafts(client: Client, drafts: Drafts) {
+    let api: Api<Secret> = Api::namespaced(client, NAMESPACE);
+    let only = watcher::Config::default().labels(&format!("{}=draft", names::ROLE));
+    let mut events = watcher(api, only).default_backoff().boxed();
+    while let Some(event) = events.next().await {
+        if let Ok(Event::Apply(draft) | Event::InitApply(draft)) = event
+            && let Some(version) = draft.annotations().get(names::VERSION)
+        {
+            drafts
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(version.clone());
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Narrator {
     pub(crate) untold: Changes,
+    pub(crate) drafts: Drafts,
     told: usize,
     ledger: Ledger,
+    /// The version whose draft was told of last.
+    drafted: Option<Version>,
     /// Uids of Secrets whose closing was told.
     fenced: BTreeSet<String>,
     held_by: Option<String>,
@@ -58,28 +86,34 @@ impl Narrator {
             let Some(object) = change else {
                 self.ledger = Ledger::default();
                 self.held_by = None;
+                self.drafted = None;
                 continue;
             };
             let ledger = ledger_of(&object);
             self.intent(&ledger, teller);
-            self.at_the_issuer(scenery, teller);
+            self.draft(&ledger, teller);
+            self.at_keystone(scenery, &ledger, teller);
             self.changes(&ledger, teller);
             self.ledger = ledger;
             self.fences(scenery, teller);
             self.holders(&object, teller);
         }
-        self.at_the_issuer(scenery, teller);
+        let ledger = self.ledger.clone();
+        self.draft(&ledger, teller);
+        self.at_keystone(scenery, &ledger, teller);
         self.fences(scenery, teller);
     }
 
-    fn at_the_issuer(&mut self, scenery: &Scenery, teller: &Teller) {
-        let events = scenery.issuer.history(REALM);
-        for event in events.iter().skip(self.told) {
-            if let Some(text) = at_the_issuer(&event.happened) {
-                teller.line(Who::Issuer, &text);
+    fn at_keystone(&mut self, scenery: &Scenery, ledger: &Ledger, teller: &Teller) {
+        for event in &scenery.books.since(self.told) {
+            if self.is_ahead_of(ledger, event) {
+                return;
+            }
+            self.told += 1;
+            if let Some((who, text)) = at_keystone(event) {
+                teller.line(who, &text);
             }
         }
-        self.told = events.len();
     }
 
     fn intent(&self, ledger: &Ledger, teller: &Teller) {
@@ -123,12 +157,39 @@ impl Narrator {
                 teller.line(
                     Who::Keyward,
                     &format!(
-                        "has the issuer's word that version {} is gone, and strikes it out",
+                        "has Keystone's word that version {} is gone, and strikes it out",
                         old.version
                     ),
                 );
             }
         }
+    }
+
+    fn draft(&mut self, ledger: &Ledger, teller: &Teller) {
+        let Some(version) = ledger.intent.as_ref().map(|intent| intent.version) else {
+            return;
+        };
+        let mut drafts = self.drafts.lock().unwrap_or_else(PoisonError::into_inner);
+        if drafts.remove(&version.to_string()) && self.drafted != Some(version) {
+            self.drafted = Some(version);
+            teller.line(
+                Who::Keyward,
+                "chooses its value and keeps it as a draft, before Keystone hears of it",
+            );
+        }
+    }
+
+    /// Three streams of news: what was made is told after the intent and the draft, even if those arrive later.
+    fn is_ahead_of(&self, ledger: &Ledger, event: &Entry) -> bool {
+        let Happened::Made { name } = &event.happened else {
+            return false;
+        };
+        let made = version_of(name);
+        let intent = ledger.intent.as_ref().map(|intent| intent.version);
+        let current = ledger.current.as_ref().map(|current| current.version);
+        let untold = made > intent && made > current;
+        let undrafted = made == intent && made != self.drafted;
+        (untold || undrafted) && event.answered.elapsed() < LATE
     }
 
     fn fences(&mut self, scenery: &Scenery, teller: &Teller) {
@@ -153,6 +214,9 @@ impl Narrator {
         if held_by != self.held_by
             && let Some(holders) = &held_by
         {
+            let holders = holders
+                .replace("openstack.org/", "")
+                .replace("-ac-consumer", "");
             teller.line(
                 Who::Keyward,
                 &format!("waits: what is on its way out is held by {holders}"),
@@ -162,18 +226,24 @@ impl Narrator {
     }
 }
 
-fn at_the_issuer(happened: &Happened) -> Option<String> {
-    match happened {
-        Happened::Minted { name, .. } => Some(format!(
-            "made a credential for version {}",
-            version_of(name)?
-        )),
-        Happened::Ended { name, .. } => Some(format!("revoked version {}", version_of(name)?)),
-        Happened::ValueChanged { name, .. } => Some(format!("changed the value of {name}")),
-        Happened::Rotated { .. }
-        | Happened::LoggedIn { .. }
-        | Happened::Refused { .. }
-        | Happened::Denied => None,
+fn at_keystone(event: &Entry) -> Option<(Who, String)> {
+    match &event.happened {
+        Happened::Made { name } => {
+            let text = format!("made a credential for version {}", version_of(name)?);
+            Some((Who::Keystone, text))
+        }
+        Happened::Revoked { name, .. } => {
+            let text = format!("revoked version {}", version_of(name)?);
+            Some((Who::Keystone, text))
+        }
+        Happened::Found { name } => {
+            let version = version_of(name)?;
+            let text = format!(
+                "finds version {version} at Keystone by its name, and its value in the draft"
+            );
+            Some((event.who, text))
+        }
+        Happened::LoggedIn { .. } | Happened::Refused | Happened::Denied => None,
     }
 }
 

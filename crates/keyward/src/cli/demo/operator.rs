@@ -6,7 +6,7 @@ use kube::{Client, Config};
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
-use crate::controllers;
+use crate::controllers::{self, Reach};
 use crate::engine::world::Clock;
 use crate::engine::{Engine, Options};
 
@@ -28,7 +28,7 @@ impl Operator {
             let Ok(client) = Client::try_from(config) else {
                 return;
             };
-            let Ok(kinds) = controllers::named(&["demo".to_owned()]) else {
+            let Ok(kinds) = controllers::named(&["appcred".to_owned()], Reach::default()) else {
                 return;
             };
             if let Ok(engine) =

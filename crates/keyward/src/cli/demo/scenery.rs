@@ -1,31 +1,35 @@
-//! The cluster and the issuer of the demo, both inside this process, and what can be seen of them.
+//! The cluster and the Keystone of the demo, both inside this process, and what can be seen of them.
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Secret;
 use kube::Config;
-use kube::api::PostParams;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use lifecycle::{Ledger, LedgerState};
+use lifecycle::{Entry, Ledger, LedgerState};
 use serde_json::{Value, json};
+use sources::keystone::credential_id;
 use testbed::apiserver::{Options, Server};
-use testbed::issuer::{Happened, Kind, StandIn};
+use testbed::keystone::password_of;
 
 use super::super::cluster::settled;
 use super::super::exit::{Exit, Failure};
 use super::super::output::table;
+use super::books::{Books, Happened};
 use super::consumer::Usage;
 use super::narrator::version_of;
 use super::teller::Who;
-use super::{NAME, NAMESPACE, REALM};
-use crate::api::demo::DemoCredential;
+use super::{NAME, NAMESPACE, USER};
+use crate::api::keystone::{KeystoneAPI, KeystoneApplicationCredential};
 use crate::engine::names;
 
-const LOGIN_SECRET: &str = "issuer-login";
+const PASSWORDS: &str = "osp-secret";
+const PASSWORD: &str = "BarbicanPassword";
 
 #[derive(Debug)]
 pub(crate) struct Scenery {
     pub(crate) server: Server,
-    pub(crate) issuer: StandIn,
+    pub(crate) books: Books,
     pub(crate) usage: Arc<Usage>,
 }
 
@@ -34,7 +38,7 @@ fn stage_failure(error: impl std::fmt::Display) -> Failure {
 }
 
 impl Scenery {
-    /// An API server on a loopback port, and an issuer on another. Both end with this process.
+    /// An API server on a loopback port, and a Keystone on others. All end with this process.
     pub(crate) async fn start() -> Result<Self, Failure> {
         let token = format!("{:032x}", rand::random::<u128>());
         let server = Server::start(Options {
@@ -47,29 +51,52 @@ impl Scenery {
         for crd in crate::api::crds() {
             server.install(&crd).map_err(stage_failure)?;
         }
-        let issuer = StandIn::start().map_err(stage_failure)?;
+        server.create_namespace(NAMESPACE);
         let scenery = Self {
             server,
-            issuer,
+            books: Books::open().map_err(stage_failure)?,
             usage: Arc::default(),
         };
-        scenery.put_the_login().await?;
+        scenery.put_the_password().await?;
+        scenery.say_where_keystone_is().await?;
         Ok(scenery)
     }
 
-    async fn put_the_login(&self) -> Result<(), Failure> {
-        let login = self.issuer.realm(REALM, Kind::ShownOnce);
+    async fn put_the_password(&self) -> Result<(), Failure> {
         let secret = serde_json::from_value(json!({
-            "metadata": { "name": LOGIN_SECRET, "namespace": NAMESPACE },
-            "stringData": { "login": login.reveal() },
+            "metadata": { "name": PASSWORDS, "namespace": NAMESPACE },
+            "stringData": { PASSWORD: password_of(USER) },
         }))
         .map_err(stage_failure)?;
-        let api: Api<k8s_openapi::api::core::v1::Secret> =
-            Api::namespaced(self.client()?, NAMESPACE);
+        let api: Api<Secret> = Api::namespaced(self.client()?, NAMESPACE);
         api.create(&PostParams::default(), &secret)
             .await
             .map(|_| ())
-            .map_err(|error| Failure::of_request("storing the login", &error))
+            .map_err(|error| Failure::of_request("storing the password", &error))
+    }
+
+    /// As the operator that runs a Keystone would write it.
+    async fn say_where_keystone_is(&self) -> Result<(), Failure> {
+        let resource = ApiResource::erase::<KeystoneAPI>(&());
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client()?, NAMESPACE, &resource);
+        let object = serde_json::from_value(json!({
+            "apiVersion": resource.api_version, "kind": resource.kind,
+            "metadata": { "name": "keystone", "namespace": NAMESPACE }, "spec": {},
+        }))
+        .map_err(stage_failure)?;
+        let status = json!({ "status": {
+            "apiEndpoints": { "internal": self.books.url_for(Who::Keyward) },
+            "conditions": [{ "type": "Ready", "status": "True" }],
+        } });
+        let written = async {
+            api.create(&PostParams::default(), &object).await?;
+            api.patch_status("keystone", &PatchParams::default(), &Patch::Merge(&status))
+                .await
+        };
+        written
+            .await
+            .map(|_| ())
+            .map_err(|error| Failure::of_request("saying where Keystone is", &error))
     }
 
     /// How anybody reaches the cluster: over its socket, like a real one.
@@ -84,21 +111,24 @@ impl Scenery {
         Client::try_from(self.config()?).map_err(stage_failure)
     }
 
-    pub(crate) fn resources(&self) -> Result<Api<DemoCredential>, Failure> {
+    pub(crate) fn resources(&self) -> Result<Api<KeystoneApplicationCredential>, Failure> {
         Ok(Api::namespaced(self.client()?, NAMESPACE))
     }
 
     /// What a person would `kubectl apply`.
-    pub(crate) fn manifest(&self) -> Value {
+    pub(crate) fn manifest() -> Value {
         json!({
-            "apiVersion": "demo.keyward.dev/v1alpha1",
-            "kind": "DemoCredential",
-            "metadata": { "name": NAME, "namespace": NAMESPACE },
+            "apiVersion": "keystone.openstack.org/v1beta1",
+            "kind": "KeystoneApplicationCredential",
+            "metadata": {
+                "name": NAME, "namespace": NAMESPACE,
+                // Nobody has ten minutes to watch a version that nobody took.
+                "annotations": { names::MINIMUM_OVERLAP: "0s" },
+            },
             "spec": {
-                "issuer": { "url": self.issuer.url(), "realm": REALM, "kind": "ShownOnce" },
-                "loginSecret": LOGIN_SECRET,
-                "rights": ["read"],
-                "retire": { "overlapSeconds": 0 },
+                "userName": USER, "secret": PASSWORDS, "passwordSelector": PASSWORD,
+                "roles": ["service"], "unrestricted": false,
+                "expirationDays": 365, "gracePeriodDays": 182,
             },
         })
     }
@@ -106,7 +136,7 @@ impl Scenery {
     /// The resource as it is stored, without a request.
     pub(crate) fn object(&self) -> Option<Arc<Value>> {
         self.server
-            .objects("democredentials.demo.keyward.dev")
+            .objects("keystoneapplicationcredentials.keystone.openstack.org")
             .into_iter()
             .find(|object| object["metadata"]["name"] == NAME)
     }
@@ -121,8 +151,8 @@ impl Scenery {
     }
 
     /// What status points at.
-    pub(crate) fn issued_id(&self) -> Option<String> {
-        Some(self.object()?["status"]["issuedId"].as_str()?.to_owned())
+    pub(crate) fn published_id(&self) -> Option<String> {
+        Some(self.object()?["status"]["acID"].as_str()?.to_owned())
     }
 
     /// Ready, and exactly one version alive.
@@ -141,110 +171,89 @@ impl Scenery {
             && current == named
             && ledger.retiring.is_empty()
             && ledger.intent.is_none()
-            && self.issuer.live(REALM).len() == 1
+            && self.books.live().len() == 1
     }
 
-    /// Who has put a name on the Secret of a version.
-    pub(crate) fn holders(&self, secret: &str) -> Vec<String> {
+    /// Who of the two programs has put a name on the Secret of a version.
+    pub(crate) fn holders(&self, secret: &str) -> Vec<Who> {
         let secrets = self.server.objects("secrets");
         let found = secrets
             .iter()
             .find(|object| object["metadata"]["name"] == secret);
         let finalizers = found.and_then(|object| object["metadata"]["finalizers"].as_array());
-        finalizers
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .filter_map(|finalizer| finalizer.strip_prefix("demo.keyward.dev/"))
-            .map(str::to_owned)
-            .collect()
+        let has = |who: &Who| {
+            let mut names = finalizers.into_iter().flatten();
+            names.any(|name| name.as_str() == Some(&who.finalizer()))
+        };
+        [Who::Api, Who::Worker].into_iter().filter(has).collect()
     }
 
-    /// Logins that were let in, and that were refused, of all consumers.
+    /// Logins that were let in, and that were refused, of both programs.
     pub(crate) fn logins(&self) -> (usize, usize) {
-        let mut counts = (0, 0);
-        for event in self.issuer.history(REALM) {
-            match event.happened {
-                Happened::LoggedIn { who, .. } if who != Who::Keyward.name() => counts.0 += 1,
-                Happened::Refused { who, .. } if who != Who::Keyward.name() => counts.1 += 1,
-                Happened::LoggedIn { .. }
-                | Happened::Refused { .. }
-                | Happened::Minted { .. }
-                | Happened::ValueChanged { .. }
-                | Happened::Rotated { .. }
-                | Happened::Ended { .. }
-                | Happened::Denied => {}
-            }
-        }
-        counts
+        let let_in = self.books.count(|event| {
+            event.who != Who::Keyward && matches!(event.happened, Happened::LoggedIn { .. })
+        });
+        let refused = self
+            .books
+            .count(|event| event.who != Who::Keyward && event.happened == Happened::Refused);
+        (let_in, refused)
     }
 
-    /// How many credentials were made, and how many ended.
-    pub(crate) fn made_and_ended(&self) -> (usize, usize) {
-        let events = self.issuer.history(REALM);
-        let made = events
-            .iter()
-            .filter(|event| matches!(event.happened, Happened::Minted { .. }))
-            .count();
-        let ended = events
-            .iter()
-            .filter(|event| matches!(event.happened, Happened::Ended { .. }))
-            .count();
-        (made, ended)
+    /// How many credentials were made, and how many revoked.
+    pub(crate) fn made_and_revoked(&self) -> (usize, usize) {
+        let made = |event: &super::books::Event| matches!(event.happened, Happened::Made { .. });
+        let revoked =
+            |event: &super::books::Event| matches!(event.happened, Happened::Revoked { .. });
+        (self.books.count(made), self.books.count(revoked))
     }
 
     /// The credentials that let somebody in right now.
     pub(crate) fn live_table(&self) -> String {
         let ledger = self.ledger().unwrap_or_default();
-        let events = self.issuer.history(REALM);
-        let logins = |id: &str, by: Who| {
-            let count = events
-                .iter()
-                .filter(|event| matches!(&event.happened, Happened::LoggedIn { id: of, who } if of == id && who == by.name()))
-                .count();
-            count.to_string()
-        };
-        let mut living = self.issuer.live(REALM);
+        let mut living = self.books.live();
         living.sort_by_key(|live| version_of(&live.name));
         let rows: Vec<Vec<String>> = living
             .iter()
             .map(|live| {
-                let version = version_of(&live.name);
-                let current = ledger
-                    .current
-                    .iter()
-                    .find(|entry| Some(entry.version) == version);
-                let retiring = ledger
-                    .retiring
-                    .iter()
-                    .find(|entry| Some(entry.version) == version);
-                let (state, secret) = match (current, retiring) {
-                    (Some(entry), _) => ("current", Some(entry.secret.as_str())),
-                    (None, Some(entry)) => ("on its way out", Some(entry.secret.as_str())),
-                    (None, None) => ("nobody has its value", None),
+                let is = |entry: &&Entry| credential_id(&entry.id) == live.id;
+                let (state, entry) = match ledger.current.as_ref().filter(is) {
+                    Some(current) => ("current", Some(current)),
+                    None => match ledger.retiring.iter().find(is) {
+                        Some(old) => ("on its way out", Some(old)),
+                        None => ("handed to nobody", None),
+                    },
                 };
-                let holders = secret
-                    .map(|secret| self.holders(secret))
-                    .unwrap_or_default();
+                let holders: Vec<String> = entry
+                    .map(|entry| self.holders(entry.secret.as_str()))
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(Who::program)
+                    .collect();
+                let version = version_of(&live.name);
                 vec![
                     version.map_or_else(|| live.name.clone(), |version| version.to_string()),
+                    live.id.chars().take(8).collect::<String>() + "…",
                     state.to_owned(),
                     if holders.is_empty() {
                         "-".to_owned()
                     } else {
                         holders.join(", ")
                     },
-                    logins(&live.id, Who::Web),
-                    logins(&live.id, Who::Batch),
+                    self.logins_with(&live.id).to_string(),
                 ]
             })
             .collect();
         if rows.is_empty() {
             return "nothing".to_owned();
         }
-        table(
-            &["VERSION", "STATE", "HELD BY", "LOGINS web", "LOGINS batch"],
-            &rows,
-        )
+        table(&["VERSION", "ID", "STATE", "HELD BY", "LOGINS"], &rows)
+    }
+
+    /// Of both programs.
+    fn logins_with(&self, id: &str) -> usize {
+        self.books.count(|event| {
+            event.who != Who::Keyward
+                && matches!(&event.happened, Happened::LoggedIn { id: with } if with == id)
+        })
     }
 }

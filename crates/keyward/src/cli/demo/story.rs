@@ -4,12 +4,11 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use kube::api::DeleteParams;
-use testbed::issuer::{Fault, Verb};
 
 use super::super::exit::{Exit, Failure};
 use super::operator::Operator;
 use super::teller::Who;
-use super::{NAME, REALM, Stage};
+use super::{NAME, NAMESPACE, Stage};
 
 /// Time to read what a chapter is about.
 const READING: Duration = Duration::from_millis(1500);
@@ -20,7 +19,7 @@ impl Stage {
         self.introduce().await;
         self.mint().await?;
         if let Some(id) = self.current_id().filter(|_| sabotage) {
-            self.scenery.issuer.kill(REALM, &id);
+            self.scenery.books.kill(&id);
         }
         self.rotate().await?;
         self.crash().await?;
@@ -32,21 +31,24 @@ impl Stage {
         let teller = &self.teller;
         teller.heading(
             "Keyward: one credential's whole life",
-            "Everything below really happens, inside this program: a Kubernetes API server, an issuer that hands out credentials, the operator, and two programs that log in all the time.",
+            "Everything below really happens, inside this program: a Kubernetes API server, a stand-in Keystone that hands out application credentials, the operator, and two programs that log in all the time.",
         );
         let cast = [
             (
-                Who::Issuer,
-                "makes and revokes credentials; shows the value of a new one only once",
+                Who::Keystone,
+                "makes and revokes application credentials; never shows the value of an old one",
             ),
             (
                 Who::Keyward,
                 "the operator: mints, hands over, waits for proof, revokes",
             ),
-            (Who::Web, "a program that moves to a new credential at once"),
             (
-                Who::Batch,
-                "a program that finishes its work with the old one first",
+                Who::Api,
+                "barbican-api: a program that moves to a new credential at once",
+            ),
+            (
+                Who::Worker,
+                "barbican-worker: a program that finishes its work with the old one first",
             ),
             (
                 Who::Auditor,
@@ -71,7 +73,7 @@ impl Stage {
         self.until("both programs to hold it", || self.held_by_both())
             .await?;
         self.teller.pause(Duration::from_millis(1500)).await;
-        self.show("Alive at the issuer now:");
+        self.show("Alive at Keystone now:");
         self.settle()?;
         self.teller.pause(Duration::from_secs(2)).await;
         Ok(())
@@ -80,21 +82,22 @@ impl Stage {
     async fn rotate(&self) -> Result<(), Failure> {
         self.teller.heading(
             "2. Rotated, and nobody is cut off",
-            "A new version is made beside the old one. web moves at once. batch is still busy with the old one, so the old one stays valid: it is never revoked while somebody holds it.",
+            "A new version is made beside the old one. barbican-api moves at once. barbican-worker is still busy with the old one, so the old one stays valid: it is never revoked while somebody holds it.",
         );
         self.teller.pause(READING).await;
         let old = self.current_id();
         self.ask_for_rotation("first").await?;
-        self.until("the old version to be held by batch alone", || {
-            self.scenery.issuer.live(REALM).len() == 2 && self.old_is_held_by_batch_alone()
-        })
+        self.until(
+            "the old version to be held by barbican-worker alone",
+            || self.scenery.books.live().len() == 2 && self.old_is_held_by_the_worker_alone(),
+        )
         .await?;
         self.teller.pause(Duration::from_millis(600)).await;
-        self.show("Alive at the issuer now:");
+        self.show("Alive at Keystone now:");
         self.until("the end of the old version", || self.scenery.is_settled())
             .await?;
         self.tell_how_soon(old.as_ref());
-        self.show("Proof that nobody holds it, then the end. Alive at the issuer now:");
+        self.show("Proof that nobody holds it, then the end. Alive at Keystone now:");
         self.settle()?;
         self.teller.pause(Duration::from_secs(2)).await;
         Ok(())
@@ -103,31 +106,28 @@ impl Stage {
     async fn crash(&self) -> Result<(), Failure> {
         self.teller.heading(
             "3. The operator is killed at the worst moment",
-            "Another rotation. The issuer makes the credential, and before its answer arrives the operator is dead. The issuer shows a value only once: this one is lost, and a careless operator would leave it behind for ever.",
+            "Another rotation. Keystone makes the credential, and before its answer arrives the operator is dead: nobody has heard its id, and no program can use it. A careless operator would make a second one and leave this one behind for ever.",
         );
         self.teller.pause(READING).await;
         let old = self.current_id();
         let victim = self.operator();
-        let faults = self.scenery.issuer.faults();
-        faults.next(Verb::Mint, Fault::CrashAfter);
-        faults.on_crash({
+        let books = &self.scenery.books;
+        books.crash_at_the_next_creation({
             let victim = victim.clone();
-            move |_| victim.kill()
+            move || victim.kill()
         });
         self.ask_for_rotation("second").await?;
         self.until("the crash", || victim.is_dead()).await?;
-        self.until("the stranded credential", || {
-            self.scenery.issuer.live(REALM).len() == 2
-        })
-        .await?;
-        faults.clear();
+        self.until("the stranded credential", || books.live().len() == 2)
+            .await?;
+        books.no_more_crashes();
         self.teller.pause(Duration::from_millis(200)).await;
         self.teller.line(
             Who::Crash,
             "the operator is gone; the programs go on with what they hold",
         );
         self.teller.pause(Duration::from_millis(1500)).await;
-        self.show("Alive at the issuer now:");
+        self.show("Alive at Keystone now:");
         self.teller.pause(Duration::from_millis(1500)).await;
         self.teller.line(
             Who::Keyward,
@@ -138,7 +138,7 @@ impl Stage {
         self.until("recovery from the crash", || self.scenery.is_settled())
             .await?;
         self.tell_how_soon(old.as_ref());
-        self.show("Nothing lost, nothing left behind. Alive at the issuer now:");
+        self.show("Nothing lost, nothing left behind, no second one made. Alive at Keystone now:");
         self.settle()?;
         self.teller.pause(Duration::from_secs(2)).await;
         Ok(())
@@ -147,14 +147,12 @@ impl Stage {
     async fn delete(&self) -> Result<(), Failure> {
         self.teller.heading(
             "4. Deleted",
-            "You delete the resource. Even now nothing is revoked while a program holds it; then everything goes, at the issuer first and in the cluster last.",
+            "You delete the resource. Even now nothing is revoked while a program holds it; then everything goes, at Keystone first and in the cluster last.",
         );
         self.teller.pause(READING).await;
         let last = self.current_id();
-        self.teller.line(
-            Who::Person,
-            &format!("kubectl delete democredential {NAME}"),
-        );
+        self.teller
+            .line(Who::Person, &format!("kubectl delete appcred {NAME}"));
         self.scenery
             .resources()?
             .delete(NAME, &DeleteParams::default())
@@ -165,25 +163,25 @@ impl Stage {
         })
         .await?;
         self.tell_how_soon(last.as_ref());
-        self.show("Alive at the issuer now:");
+        self.show("Alive at Keystone now:");
         self.settle()?;
         self.teller.pause(Duration::from_millis(500)).await;
         Ok(())
     }
 
     fn sum_up(&self) -> Result<(), Failure> {
-        let (made, ended) = self.scenery.made_and_ended();
+        let (made, revoked) = self.scenery.made_and_revoked();
         let (logins, refused) = self.scenery.logins();
         let events = self.auditor().events;
         self.teller.heading(
             "The end",
-            "Nothing of it is left, neither at the issuer nor in the cluster.",
+            "Nothing of it is left, neither at Keystone nor in the cluster.",
         );
         self.teller.line(
-            Who::Issuer,
+            Who::Keystone,
             &format!(
-                "made {made} credentials and revoked {ended}; alive: {}",
-                self.scenery.issuer.live(REALM).len()
+                "made {made} credentials and revoked {revoked}; alive: {}",
+                self.scenery.books.live().len()
             ),
         );
         self.teller.line(
@@ -225,24 +223,25 @@ impl Stage {
   export KUBECONFIG={path}
 
   # look
-  kubectl get democred,secrets
-  kubectl get democred {NAME} -o yaml
-  {me} status
-  {me} explain democred/{NAME}
+  kubectl get appcred,secrets -n {NAMESPACE}
+  kubectl get appcred {NAME} -n {NAMESPACE} -o yaml
+  {me} status -n {NAMESPACE}
+  {me} explain appcred/{NAME} -n {NAMESPACE}
 
   # rotate, and watch the two programs move
-  {me} rotate democred/{NAME} --wait
-  kubectl annotate democred {NAME} keyward.dev/rotate=again --overwrite
+  {me} rotate appcred/{NAME} -n {NAMESPACE} --wait
+  kubectl annotate appcred {NAME} -n {NAMESPACE} keyward.dev/rotate=again --overwrite
 
   # hold a version yourself, rotate, and see that it is not revoked until you let go
-  HELD=$(kubectl get democred {NAME} -o jsonpath='{{.status.secretName}}')
-  kubectl patch secret $HELD --type=json -p '[{{\"op\":\"add\",\"path\":\"/metadata/finalizers/-\",\"value\":\"example.com/me\"}}]'
-  {me} rotate democred/{NAME} --wait
+  HELD=$(kubectl get appcred {NAME} -n {NAMESPACE} -o jsonpath='{{.status.secretName}}')
+  kubectl patch secret $HELD -n {NAMESPACE} --type=json -p '[{{\"op\":\"add\",\"path\":\"/metadata/finalizers/-\",\"value\":\"example.com/me\"}}]'
+  {me} rotate appcred/{NAME} -n {NAMESPACE} --wait
+  kubectl get appcred {NAME} -n {NAMESPACE} -o wide
   # let go; refused as long as others hold it beside you
-  kubectl patch secret $HELD --type=json -p '[{{\"op\":\"test\",\"path\":\"/metadata/finalizers/1\",\"value\":\"example.com/me\"}},{{\"op\":\"remove\",\"path\":\"/metadata/finalizers/1\"}}]'
+  kubectl patch secret $HELD -n {NAMESPACE} --type=json -p '[{{\"op\":\"test\",\"path\":\"/metadata/finalizers/1\",\"value\":\"example.com/me\"}},{{\"op\":\"remove\",\"path\":\"/metadata/finalizers/1\"}}]'
 
   # end it
-  kubectl delete democred {NAME}
+  kubectl delete appcred {NAME} -n {NAMESPACE}
 
 Ctrl-C ends the demo and removes everything.
 ",

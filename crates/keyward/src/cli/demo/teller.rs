@@ -9,9 +9,9 @@ use super::super::output::{colours, say};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Who {
     Keyward,
-    Issuer,
-    Web,
-    Batch,
+    Keystone,
+    Api,
+    Worker,
     Person,
     Crash,
     Auditor,
@@ -21,21 +21,31 @@ impl Who {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Keyward => "keyward",
-            Self::Issuer => "issuer",
-            Self::Web => "web",
-            Self::Batch => "batch",
+            Self::Keystone => "keystone",
+            Self::Api => "api",
+            Self::Worker => "worker",
             Self::Person => "you",
             Self::Crash => "crash",
             Self::Auditor => "auditor",
         }
     }
 
+    /// What a program of Barbican's is called.
+    pub(crate) fn program(self) -> String {
+        format!("barbican-{}", self.name())
+    }
+
+    /// Its mark on a Secret that it uses.
+    pub(crate) fn finalizer(self) -> String {
+        format!("openstack.org/{}-ac-consumer", self.program())
+    }
+
     fn colour(self) -> &'static str {
         match self {
             Self::Keyward => "36",
-            Self::Issuer => "33",
-            Self::Web => "32",
-            Self::Batch => "35",
+            Self::Keystone => "33",
+            Self::Api => "32",
+            Self::Worker => "35",
             Self::Person => "1",
             Self::Crash => "1;31",
             Self::Auditor => "34",
