@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::rbac::v1::Role;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Api;
+use keyward::api::demo::DemoCredential;
 use kube::api::{Patch, PatchParams};
+use kube::{Api, CustomResourceExt};
 use real_stage::leaks::Written;
 use real_stage::operator::{Launch, Operator};
-use real_stage::{Credential, REALM, Stage, Way, control_plane, definitions, until};
+use real_stage::{Credential, REALM, Stage, Way, control_plane, until};
 use serde_json::{Value, json};
 use testbed::controlplane::ControlPlane;
 use testbed::issuer::{Kind, StandIn};
@@ -42,8 +42,7 @@ async fn plane() -> &'static ControlPlane {
     static PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
     PLANE
         .get_or_init(|| async {
-            let mut crd: CustomResourceDefinition =
-                serde_saphyr::from_str(definitions().trim_start_matches("---\n")).unwrap();
+            let mut crd = DemoCredential::crd();
             for version in &mut crd.spec.versions {
                 let anything = json!({ "openAPIV3Schema": {
                     "type": "object", "x-kubernetes-preserve-unknown-fields": true,

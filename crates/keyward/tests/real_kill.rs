@@ -8,15 +8,14 @@
 
 mod real_stage;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use real_stage::consumer::Consumer;
 use real_stage::leaks::Written;
-use real_stage::operator::{Launch, Operator};
 use real_stage::proxy::{Moment, Proxy, upstream};
+use real_stage::victim::Victim;
 use real_stage::{REALM, Stage, Way, control_plane, definitions, until};
 use testbed::controlplane::ControlPlane;
 use testbed::issuer::{Fault, Happened, Kind, StandIn};
@@ -60,51 +59,6 @@ struct Kill {
     moment: Moment,
 }
 
-/// The operator of one life. Whoever supervises it starts it again when it was killed.
-struct Victim {
-    launch: Mutex<Option<Launch>>,
-    operator: Mutex<Option<Operator>>,
-    killed: AtomicU64,
-    ended_by_itself: AtomicBool,
-    over: AtomicBool,
-}
-
-impl Victim {
-    fn kill(&self) {
-        if let Some(operator) = self.lock().as_mut() {
-            operator.kill();
-            self.killed.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Operator>> {
-        self.operator.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// As a kubelet does.
-    async fn supervise(self: Arc<Self>) {
-        let mut kills_seen = 0;
-        while !self.over.load(Ordering::SeqCst) {
-            {
-                let mut operator = self.lock();
-                if operator
-                    .as_mut()
-                    .is_some_and(|operator| !operator.is_running())
-                {
-                    let kills = self.killed.load(Ordering::SeqCst);
-                    if kills == kills_seen {
-                        self.ended_by_itself.store(true, Ordering::SeqCst);
-                    }
-                    kills_seen = kills;
-                    let launch = self.launch.lock().unwrap_or_else(PoisonError::into_inner);
-                    *operator = launch.as_ref().map(Launch::start);
-                }
-            }
-            tokio::time::sleep(Duration::from_millis(15)).await;
-        }
-    }
-}
-
 /// How one life went.
 struct Life {
     name: String,
@@ -130,13 +84,7 @@ async fn live(
     let login = issuer.realm(REALM, way.kind);
     stage.put_login(namespace, login.reveal().as_bytes()).await;
 
-    let victim = Arc::new(Victim {
-        launch: Mutex::default(),
-        operator: Mutex::default(),
-        killed: AtomicU64::new(0),
-        ended_by_itself: AtomicBool::new(false),
-        over: AtomicBool::new(false),
-    });
+    let victim = Arc::new(Victim::default());
     strike_at_the_issuer(&issuer, kill, &victim);
     let strike = Arc::new({
         let victim = victim.clone();
@@ -151,8 +99,6 @@ async fn live(
         std::slice::from_ref(namespace),
         Some(proxy.url()),
     );
-    *victim.launch.lock().unwrap() = Some(launch.clone());
-
     let credential = stage.credential(namespace, "db");
     let complaints = Arc::new(Mutex::new(Vec::new()));
     let consumer = Consumer {
@@ -162,8 +108,7 @@ async fn live(
         complaints: complaints.clone(),
     };
     let consumer = tokio::spawn(consumer.run());
-    *victim.lock() = Some(launch.start());
-    let supervisor = tokio::spawn(victim.clone().supervise());
+    let supervisor = victim.start(launch.clone());
 
     let mut written = Written::default();
     let scene = Scene {
@@ -177,10 +122,8 @@ async fn live(
         broken.push(format!("{error}: {}", credential.describe()));
     }
 
-    victim.over.store(true, Ordering::SeqCst);
-    let _ = supervisor.await;
     consumer.abort();
-    let operator = victim.lock().take();
+    let operator = victim.end(supervisor).await;
     if let Some(operator) = operator {
         written.add_process(&operator).await;
     }
@@ -193,11 +136,11 @@ async fn live(
             .iter()
             .map(|leak| format!("leak: {leak}")),
     );
-    if victim.ended_by_itself.load(Ordering::SeqCst) {
+    if victim.ended_by_itself() {
         broken.push("the operator ended by itself".to_owned());
     }
     Life {
-        killed: victim.killed.load(Ordering::SeqCst) > 0,
+        killed: victim.was_killed(),
         asked: (proxy.asked(), issuer.faults().total()),
         broken,
         scanned: written.bytes(),

@@ -3,9 +3,8 @@
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::events::v1::Event;
-use keyward::api::demo::DemoCredential;
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::api::{DynamicObject, ListParams};
 use testbed::canary::{Canaries, Leak};
 use testbed::issuer::StandIn;
 
@@ -45,8 +44,8 @@ impl Written {
     pub(crate) async fn add_objects(&mut self, stage: &Stage, namespace: &str) {
         let all = ListParams::default();
         let client = || stage.client.clone();
-        let resource = ApiResource::erase::<DemoCredential>(&());
-        let credentials: Api<DynamicObject> = Api::namespaced_with(client(), namespace, &resource);
+        let credentials: Api<DynamicObject> =
+            Api::namespaced_with(client(), namespace, &stage.resource);
         let events: Api<Event> = Api::namespaced(client(), namespace);
         let leases: Api<Lease> = Api::namespaced(client(), namespace);
         let config: Api<ConfigMap> = Api::namespaced(client(), namespace);
@@ -76,10 +75,25 @@ impl Written {
         for (n, value) in issuer.every_value().iter().enumerate() {
             canaries.add(&format!("value {n}"), value.reveal());
         }
+        self.leaks_of(&canaries)
+    }
+
+    /// Looks for these values.
+    pub(crate) fn leaks_of(&self, canaries: &Canaries) -> Vec<Leak> {
         assert!(!canaries.is_empty());
         let found = self.0.iter();
         found
             .flat_map(|(what, bytes)| canaries.scan(what, bytes))
             .collect()
+    }
+
+    /// Where a text stands that can only be the beginning of a value nobody knows, such as that of a token.
+    pub(crate) fn beginnings(&self, of: &str) -> Vec<String> {
+        let found = self.0.iter().filter(|(_, bytes)| {
+            bytes
+                .windows(of.len())
+                .any(|window| window == of.as_bytes())
+        });
+        found.map(|(what, _)| format!("{of}… in {what}")).collect()
     }
 }

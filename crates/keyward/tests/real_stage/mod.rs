@@ -1,15 +1,18 @@
 //! A stage with the real kube-apiserver: namespaces with exactly the rights of `deploy/rbac`, operators as processes of
-//! their own, a stand-in issuer, and eyes on everything.
+//! their own, an issuer, and eyes on everything.
 #![allow(dead_code, reason = "every test file uses its own part of the stage")]
 #![allow(
     clippy::unwrap_used,
     reason = "a stage that cannot be set up ends the test"
 )]
 
+pub(crate) mod cloud;
+pub(crate) mod cloud_consumer;
 pub(crate) mod consumer;
 pub(crate) mod leaks;
 pub(crate) mod operator;
 pub(crate) mod proxy;
+pub(crate) mod victim;
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -162,23 +165,36 @@ fn key<K: kube::Resource>(object: &K) -> (String, String) {
 pub(crate) struct Stage {
     pub(crate) plane: &'static ControlPlane,
     pub(crate) client: Client,
+    /// The kind of credential that is played with, and its controller.
+    pub(crate) resource: ApiResource,
+    controller: &'static str,
     pub(crate) credentials: Watched<DynamicObject>,
     pub(crate) secrets: Watched<Secret>,
 }
 
 impl Stage {
     pub(crate) async fn on(plane: &'static ControlPlane) -> Self {
+        Self::with(plane, ApiResource::erase::<DemoCredential>(&()), "demo").await
+    }
+
+    /// For credentials of this kind.
+    pub(crate) async fn with(
+        plane: &'static ControlPlane,
+        resource: ApiResource,
+        controller: &'static str,
+    ) -> Self {
         let client = plane.client();
         let (role, mut binding): (ClusterRole, ClusterRoleBinding) = manifest("cluster-role.yaml");
         binding.subjects = Some(subject("Group", GROUP));
         put(&Api::all(client.clone()), &role).await;
         put(&Api::all(client.clone()), &binding).await;
-        let resource = ApiResource::erase::<DemoCredential>(&());
         Self {
             plane,
+            controller,
             credentials: Watched::follow(Api::all_with(client.clone(), &resource)),
             secrets: Watched::follow(Api::all(client.clone())),
             client,
+            resource,
         }
     }
 
@@ -234,6 +250,7 @@ impl Stage {
         }
         Launch {
             name: name.to_owned(),
+            controller: self.controller,
             kubeconfig,
             namespaces: namespaces.to_vec(),
             more: Vec::new(),
@@ -309,7 +326,7 @@ impl Way {
     }
 }
 
-/// One `DemoCredential`, from outside.
+/// One credential, from outside.
 #[derive(Clone)]
 pub(crate) struct Credential {
     pub(crate) stage: Stage,
@@ -330,14 +347,19 @@ pub(crate) struct Shown {
 
 impl Credential {
     pub(crate) fn api(&self) -> Api<DynamicObject> {
-        let resource = ApiResource::erase::<DemoCredential>(&());
-        Api::namespaced_with(self.stage.client.clone(), &self.namespace, &resource)
+        let resource = &self.stage.resource;
+        Api::namespaced_with(self.stage.client.clone(), &self.namespace, resource)
     }
 
     pub(crate) async fn create(&self, spec: &Value) {
+        self.create_with(&json!({}), spec).await;
+    }
+
+    pub(crate) async fn create_with(&self, annotations: &Value, spec: &Value) {
+        let resource = &self.stage.resource;
         let object: DynamicObject = serde_json::from_value(json!({
-            "apiVersion": "demo.keyward.dev/v1alpha1", "kind": "DemoCredential",
-            "metadata": { "name": self.name }, "spec": spec,
+            "apiVersion": resource.api_version, "kind": resource.kind,
+            "metadata": { "name": self.name, "annotations": annotations }, "spec": spec,
         }))
         .unwrap();
         self.api()
@@ -401,7 +423,8 @@ impl Credential {
     /// Ready with this version's serial, alone, with nothing under way.
     pub(crate) fn settled(&self, serial: u32) -> bool {
         let shown = self.shown();
-        shown.ready && shown.live == 1 && shown.serial == serial && shown.reason == "UpToDate"
+        let at_rest = matches!(shown.reason.as_str(), "UpToDate" | "Ready");
+        shown.ready && shown.live == 1 && shown.serial == serial && at_rest
     }
 
     /// Id and value that a consumer would use now, read live.
@@ -415,8 +438,11 @@ impl Credential {
             .await
             .ok()?;
         let data = secret.data?;
-        let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok();
-        Some((text("id")?, text("secret")?))
+        let text = |keys: [&str; 2]| {
+            let value = keys.iter().find_map(|key| data.get(*key))?;
+            String::from_utf8(value.0.clone()).ok()
+        };
+        Some((text(["id", "AC_ID"])?, text(["secret", "AC_SECRET"])?))
     }
 
     /// Names of the Secrets in its namespace that are Keyward's.

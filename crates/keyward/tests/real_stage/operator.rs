@@ -11,6 +11,7 @@ use std::time::Duration;
 #[derive(Clone)]
 pub(crate) struct Launch {
     pub(crate) name: String,
+    pub(crate) controller: &'static str,
     pub(crate) kubeconfig: PathBuf,
     pub(crate) namespaces: Vec<String>,
     pub(crate) more: Vec<String>,
@@ -34,7 +35,8 @@ impl Launch {
             .unwrap();
         let log_from = log.metadata().unwrap().len();
         let child = Command::new(env!("CARGO_BIN_EXE_keyward"))
-            .args(["run", "--controllers", "demo", "--listen", "127.0.0.1:0"])
+            .args(["run", "--controllers", self.controller])
+            .args(["--listen", "127.0.0.1:0"])
             .args(["--log-level", "trace", "--namespaces"])
             .arg(self.namespaces.join(","))
             .args(&self.more)

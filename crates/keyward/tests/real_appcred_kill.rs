@@ -1,0 +1,336 @@
+//! kill -9 at every request of an application credential's whole life: real kube-apiserver, real Keystone.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails, and figures are for people"
+)]
+
+mod real_stage;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use real_stage::cloud::{self, Cloud, PATIENCE};
+use real_stage::cloud_consumer::CloudConsumer;
+use real_stage::leaks::Written;
+use real_stage::proxy::{Moment, Proxy, upstream};
+use real_stage::victim::Victim;
+use real_stage::{Credential, Stage, control_plane, definitions, until};
+use serde_json::{Value, json};
+use testbed::controlplane::ControlPlane;
+use testbed::keystone::real::{Keystone, Options};
+use testbed::keystone::{self, Admin};
+use testbed::proxy::Fault;
+use tokio::sync::OnceCell;
+
+/// Lives at once: enough to keep two cores busy while others wait.
+const AT_ONCE: usize = 6;
+const CONSUMER: &str = "openstack.org/barbican-ac-consumer";
+/// Keystone has one worker for all lives.
+const LOGS_IN_EVERY: Duration = Duration::from_millis(400);
+
+async fn plane() -> &'static ControlPlane {
+    static PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
+    PLANE
+        .get_or_init(|| async { control_plane(definitions()).await })
+        .await
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    ApiServer,
+    Keystone,
+}
+
+/// At which request the operator is killed.
+#[derive(Debug, Clone, Copy)]
+struct Kill {
+    side: Side,
+    n: u64,
+    moment: Moment,
+}
+
+/// Where everybody lives.
+struct Ground {
+    stage: Stage,
+    upstream: kube::Client,
+    issuer: Keystone,
+}
+
+/// How one life went.
+struct Life {
+    name: String,
+    killed: bool,
+    /// Requests made, to the API server and to Keystone.
+    asked: (u64, u64),
+    broken: Vec<String>,
+    scanned: usize,
+}
+
+/// With access rules there is one more thing at Keystone that must not be left behind.
+fn rules(with: bool) -> Value {
+    if with {
+        json!({ "accessRules": [{ "service": "compute", "path": "/servers", "method": "GET" }] })
+    } else {
+        json!({})
+    }
+}
+
+/// create, rotate, retire, delete, with a consumer that uses the credential all along. Every life has a user of its
+/// own at Keystone, so that whatever is left there is known to be its own.
+async fn live(ground: &Ground, name: String, with_rules: bool, kill: Option<Kill>) -> Life {
+    let keystone = ground.issuer.url();
+    let user = name.as_str();
+    new_user(&Admin::new(&keystone), user).await;
+    let cloud = Cloud::bare(&ground.stage, &name, &keystone, false).await;
+    cloud.put_passwords(&[user]).await;
+    cloud.put_keystone_api(&json!({})).await;
+
+    let victim = Arc::new(Victim::default());
+    strike_at_keystone(&cloud, kill, &victim);
+    let strike = Arc::new({
+        let victim = victim.clone();
+        move || victim.kill()
+    });
+    let at = kill.filter(|kill| kill.side == Side::ApiServer);
+    let at = at.map(|kill| (kill.n, kill.moment));
+    let proxy = Proxy::start(ground.upstream.clone(), at, strike).await;
+    let launch = cloud.launch(Some(proxy.url()));
+    let credential = cloud.credential("ac-barbican");
+    let (record, consumer) = CloudConsumer {
+        credential: credential.clone(),
+        admin: cloud.admin.clone(),
+        finalizer: CONSUMER.to_owned(),
+        every: LOGS_IN_EVERY,
+    }
+    .start();
+    let supervisor = victim.start(launch.clone());
+
+    let mut written = Written::default();
+    let mut broken = Vec::new();
+    let scene = Scene {
+        cloud: &cloud,
+        credential: &credential,
+        user,
+        with_rules,
+    };
+    if let Err(error) = scene.play(&mut written).await {
+        broken.push(format!("{error}: {}", cloud.describe(&credential)));
+    }
+    consumer.abort();
+    let operator = victim.end(supervisor).await;
+    let leaks = cloud.leaks(&mut written, &launch, operator.as_ref()).await;
+    broken.extend(leaks.iter().map(|leak| format!("leak: {leak}")));
+    broken.append(&mut record.met().refused);
+    if record.met().logins < 2 {
+        broken.push("lost: the consumer never got to use it".to_owned());
+    }
+    if victim.ended_by_itself() {
+        broken.push("the operator ended by itself".to_owned());
+    }
+    Life {
+        killed: victim.was_killed(),
+        asked: (proxy.asked(), cloud.faults().total() as u64),
+        broken,
+        scanned: written.bytes(),
+        name,
+    }
+}
+
+async fn new_user(admin: &Admin, user: &str) {
+    let password = keystone::password_of(user);
+    admin.create_user(user, &password).await.unwrap();
+    admin.assign_role(user, "service", "service").await.unwrap();
+}
+
+fn strike_at_keystone(cloud: &Cloud, kill: Option<Kill>, victim: &Arc<Victim>) {
+    let Some(kill) = kill.filter(|kill| kill.side == Side::Keystone) else {
+        return;
+    };
+    let fault = match kill.moment {
+        Moment::Before => Fault::CrashBefore,
+        Moment::After => Fault::CrashAfter,
+    };
+    cloud.faults().at(kill.n, fault);
+    let victim = victim.clone();
+    cloud.faults().on_crash(move |_| victim.kill());
+}
+
+struct Scene<'a> {
+    cloud: &'a Cloud,
+    credential: &'a Credential,
+    user: &'a str,
+    with_rules: bool,
+}
+
+impl Scene<'_> {
+    async fn play(&self, written: &mut Written) -> Result<(), String> {
+        let name = &self.credential.name;
+        self.cloud
+            .create_with(name, self.user, &rules(self.with_rules))
+            .await;
+        self.rest_at(1).await?;
+        self.credential.rotate("again").await;
+        self.rest_at(2).await?;
+        written
+            .add_objects(&self.cloud.stage, &self.cloud.namespace)
+            .await;
+        self.credential.delete().await;
+        let gone = async || self.credential.seen().is_none();
+        until("untidy: the resource is gone", PATIENCE, gone).await?;
+        self.alive(0, "after the end").await?;
+        let tidy = async || self.credential.secrets_of_ours().await.is_empty();
+        until("untidy: no Secret is left after the end", PATIENCE, tidy).await?;
+        let rules = self.cloud.admin.access_rules(self.user).await.unwrap();
+        if !rules.is_empty() {
+            return Err("orphan: access rules are left after the end".to_owned());
+        }
+        let most = self.most_alive();
+        if most > 4 {
+            return Err(format!("orphan: {most} credentials were alive at once"));
+        }
+        Ok(())
+    }
+
+    async fn alive(&self, wanted: usize, when: &str) -> Result<(), String> {
+        let looked = self.cloud.until_alive(self.user, wanted).await;
+        looked.map_err(|error| format!("orphan: {when}, {error}"))
+    }
+
+    /// Settled at this serial, with one credential alive, the one that is handed out, and nothing lying about.
+    async fn rest_at(&self, serial: u32) -> Result<(), String> {
+        let settled = async || self.credential.settled(serial);
+        let what = format!("lost: version {serial} settles");
+        until(&what, PATIENCE, settled).await?;
+        self.alive(1, "at rest").await?;
+        let pair = self.credential.handed_out().await;
+        let pair = pair.ok_or("lost: nothing is handed out")?;
+        let alive = self.cloud.live(self.user).await;
+        if alive.len() != 1 || alive[0].id != pair.0 || self.cloud.log_in(&pair).await != 201 {
+            return Err("lost: what is handed out does not let anybody in".to_owned());
+        }
+        let tidy = async || self.credential.secrets_of_ours().await.len() == 1;
+        until("untidy: one Secret", PATIENCE, tidy).await
+    }
+
+    /// How many were ever alive together.
+    fn most_alive(&self) -> usize {
+        let (mut alive, mut most) = (0_usize, 0);
+        for asked in self.cloud.faults().log() {
+            match (asked.line.kind.as_str(), asked.status) {
+                (keystone::CREATE, Some(201)) => alive += 1,
+                (keystone::DELETE, Some(204)) => alive = alive.saturating_sub(1),
+                (_, _) => {}
+            }
+            most = most.max(alive);
+        }
+        most
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_a_kill_at_any_request_of_an_application_credentials_life_breaks_no_promise() {
+    let begun = Instant::now();
+    let plane = plane().await;
+    let ground = Ground {
+        stage: cloud::stage(plane).await,
+        upstream: upstream(plane).await,
+        issuer: Keystone::start(Options::default()).await.unwrap(),
+    };
+    println!("booted in {:.1?}", begun.elapsed());
+
+    let mut plan = Vec::new();
+    for (way, with_rules) in [("plain", false), ("rules", true)] {
+        let life = live(&ground, way.to_owned(), with_rules, None).await;
+        assert!(life.broken.is_empty(), "{way}: {:#?}", life.broken);
+        println!(
+            "{way}: {} requests to the API server, {} to Keystone",
+            life.asked.0, life.asked.1
+        );
+        let sides = [
+            (Side::ApiServer, life.asked.0),
+            (Side::Keystone, life.asked.1),
+        ];
+        for (side, requests) in sides {
+            // What access rules change is on Keystone's side.
+            let requests = if with_rules && side == Side::ApiServer {
+                0
+            } else {
+                requests
+            };
+            for n in 1..=requests {
+                for moment in [Moment::Before, Moment::After] {
+                    plan.push((way, with_rules, Kill { side, n, moment }));
+                }
+            }
+        }
+    }
+    let planned = plan.len();
+    println!("{:.1?}: {planned} kills planned", begun.elapsed());
+
+    let lives: Vec<Life> = futures::stream::iter(plan)
+        .map(|(way, with_rules, kill)| {
+            let name = format!("{way}-{:?}-{}-{:?}", kill.side, kill.n, kill.moment);
+            live(&ground, name.to_lowercase(), with_rules, Some(kill))
+        })
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await;
+
+    let kills = lives.iter().filter(|life| life.killed).count();
+    let broken = |what: &str| {
+        let all = lives.iter().flat_map(|life| &life.broken);
+        all.filter(|text| text.starts_with(what)).count()
+    };
+    let scanned: usize = lives.iter().map(|life| life.scanned).sum();
+    println!(
+        "kill -9: {kills} kills, {} orphans, {} lost, {} early revokes, {} untidy, {} leaks in {} MiB ({:.0?})",
+        broken("orphan"),
+        broken("lost"),
+        broken("early revoke"),
+        broken("untidy"),
+        broken("leak"),
+        scanned >> 20,
+        begun.elapsed()
+    );
+    let all = lives
+        .iter()
+        .flat_map(|life| life.broken.iter().map(|text| (&life.name, text)));
+    let failed: Vec<String> = all.map(|(name, text)| format!("{name}: {text}")).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert!(
+        kills * 100 >= planned * 95,
+        "only {kills} of {planned} kills came about"
+    );
+}
+
+/// The test of the test: a consumer that is robbed says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_a_consumer_whose_application_credential_dies_while_it_is_held_complains() {
+    let issuer = Keystone::start(Options::default()).await.unwrap();
+    let stage = cloud::stage(plane().await).await;
+    let cloud = Cloud::new(&stage, "robbed", &issuer.url()).await;
+    let operator = cloud.launch(None).start();
+    let credential = cloud.create("ac-barbican", "barbican").await;
+    let (record, consumer) = CloudConsumer {
+        credential: credential.clone(),
+        admin: cloud.admin.clone(),
+        finalizer: CONSUMER.to_owned(),
+        every: LOGS_IN_EVERY,
+    }
+    .start();
+    let (id, _) = cloud.settled(&credential, 1).await;
+    let held = async || record.met().holds.is_some();
+    until("it is held", PATIENCE, held).await.unwrap();
+    operator.stop().await;
+    assert!(record.met().refused.is_empty());
+    let robbed = cloud.admin.delete_application_credential("barbican", &id);
+    assert!(robbed.await.unwrap());
+    let complained = async || !record.met().refused.is_empty();
+    until("the consumer complains", PATIENCE, complained)
+        .await
+        .unwrap();
+    consumer.abort();
+}
