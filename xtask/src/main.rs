@@ -85,6 +85,21 @@ enum Bench {
         #[arg(last = true)]
         args: Vec<String>,
     },
+    /// Application credentials with a real Keystone, beside the least that any client would have to do
+    Keystone {
+        /// How many credentials
+        #[arg(long, value_delimiter = ',', default_value = "50,200,1000")]
+        n: Vec<u32>,
+        /// How often each size is measured [default: 3 times below 500, once above]
+        #[arg(long)]
+        rounds: Option<u32>,
+        /// Form of the result
+        #[arg(short, long, value_parser = ["table", "json"], default_value = "table")]
+        output: String,
+        /// Passed on to `keyward run`
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -93,9 +108,7 @@ fn main() -> ExitCode {
         Task::Prove { args } => prove(&args),
         Task::Requirements => requirements::run(),
         Task::Up { with, args } => up(&with, &args),
-        Task::Bench {
-            what: Bench::Engine { n, output, args },
-        } => bench_engine(&n, &output, &args),
+        Task::Bench { what } => bench(&what),
         Task::Crds { check } => crds::run(check),
     };
     match outcome {
@@ -145,19 +158,28 @@ fn up(with: &[String], args: &[String]) -> anyhow::Result<()> {
     cargo::become_it(stack)
 }
 
-fn bench_engine(sizes: &[u32], output: &str, args: &[String]) -> anyhow::Result<()> {
+fn bench(what: &Bench) -> anyhow::Result<()> {
     let programs = cargo::build_keyward_and("bench-fast", &["testbed-bench"])?;
-    let sizes: Vec<_> = sizes.iter().map(u32::to_string).collect();
     let mut bench = std::process::Command::new(programs.join("testbed-bench"));
+    let (name, sizes, output) = match what {
+        Bench::Engine { n, output, .. } => ("engine", n, output),
+        Bench::Keystone { n, output, .. } => ("keystone", n, output),
+    };
+    let sizes: Vec<_> = sizes.iter().map(u32::to_string).collect();
     bench
-        .arg("engine")
-        .arg("--n")
-        .arg(sizes.join(","))
-        .arg("--output")
-        .arg(output)
+        .arg(name)
+        .args(["--n", &sizes.join(","), "--output", output])
         .arg("--keyward")
-        .arg(programs.join("keyward"))
-        .args(args);
+        .arg(programs.join("keyward"));
+    match what {
+        Bench::Engine { args, .. } => bench.args(args),
+        Bench::Keystone { rounds, args, .. } => {
+            if let Some(rounds) = rounds {
+                bench.args(["--rounds", &rounds.to_string()]);
+            }
+            bench.arg("--").args(args)
+        }
+    };
     cargo::become_it(bench)
 }
 
@@ -177,5 +199,10 @@ mod tests {
             matches!(up.task, Task::Up { with, args } if with == ["keystone"] && args == ["--x"])
         );
         assert!(matches!(bench.task, Task::Bench { what: Bench::Engine { n, .. } } if n == [1, 2]));
+        let bench = Arguments::try_parse_from(["xtask", "bench", "keystone", "--rounds", "2"]);
+        let bench = bench.expect("valid");
+        assert!(
+            matches!(bench.task, Task::Bench { what: Bench::Keystone { n, rounds: Some(2), .. } } if n == [50, 200, 1000])
+        );
     }
 }

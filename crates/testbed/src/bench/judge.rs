@@ -38,17 +38,25 @@ pub struct Judged {
     digits: usize,
 }
 
-struct Sheet {
+/// Figures of one size, being written down.
+pub(super) struct Sheet {
     n: Option<u32>,
-    lines: Vec<Judged>,
+    pub(super) lines: Vec<Judged>,
 }
 
 impl Sheet {
-    fn tell(&mut self, what: &str, measured: f64, digits: usize) {
+    pub(super) fn new(n: Option<u32>) -> Self {
+        Self {
+            n,
+            lines: Vec::new(),
+        }
+    }
+
+    pub(super) fn tell(&mut self, what: &str, measured: f64, digits: usize) {
         self.put(what, measured, None, digits);
     }
 
-    fn at_most(&mut self, what: &str, measured: f64, target: f64, digits: usize) {
+    pub(super) fn at_most(&mut self, what: &str, measured: f64, target: f64, digits: usize) {
         self.put(what, measured, Some(target), digits);
     }
 
@@ -76,10 +84,7 @@ pub fn judge(all: &[Figures]) -> Vec<Judged> {
         && small.n < large.n
     {
         let each = |figures: &Figures| figures.mint.cpu_milliseconds_per(figures.n);
-        let mut sheet = Sheet {
-            n: None,
-            lines: Vec::new(),
-        };
+        let mut sheet = Sheet::new(None);
         let what = format!("CPU per credential, {} against {} (×)", large.n, small.n);
         sheet.at_most(&what, each(large) / each(small).max(0.001), GROWTH, 2);
         lines.append(&mut sheet.lines);
@@ -93,10 +98,7 @@ pub fn judge(all: &[Figures]) -> Vec<Judged> {
 )]
 fn of_one_size(figures: &Figures) -> Vec<Judged> {
     let (n, rotated) = (figures.n, figures.rotated);
-    let mut s = Sheet {
-        n: Some(n),
-        lines: Vec::new(),
-    };
+    let mut s = Sheet::new(Some(n));
     let (mint, rotation) = (&figures.mint, &figures.rotation);
     s.tell("until all are Ready (s)", mint.seconds, 1);
     s.tell("rate to Ready (per s)", mint.rate(n), 0);
@@ -214,6 +216,36 @@ fn of_one_size(figures: &Figures) -> Vec<Judged> {
 /// For people.
 pub fn table(all: &[Figures], judged: &[Judged]) -> String {
     use std::fmt::Write;
+    let mut text = columns(judged);
+    let mut put = |line: std::fmt::Arguments<'_>| {
+        // Writing into a String does not fail.
+        let _ = writeln!(text, "{line}");
+    };
+    put(format_args!(
+        "\nRequests are the operator's own, by the API server's audit log; watches are not counted."
+    ));
+    for figures in all {
+        put(format_args!(
+            "n = {}, per first mint: {}",
+            figures.n,
+            figures.mint.breakdown(figures.n)
+        ));
+        put(format_args!(
+            "n = {}, per rotation: {}",
+            figures.n,
+            figures.rotation.breakdown(figures.rotated)
+        ));
+        put(format_args!(
+            "n = {}, while minting, all users: {} by the audit log, {} by apiserver_request_total",
+            figures.n, figures.audited, figures.answered
+        ));
+    }
+    text + &sum(judged)
+}
+
+/// A line for each figure, beside its target.
+pub(super) fn columns(judged: &[Judged]) -> String {
+    use std::fmt::Write;
     let mut text = String::new();
     let mut heading = None;
     let mut put = |line: std::fmt::Arguments<'_>| {
@@ -243,35 +275,14 @@ pub fn table(all: &[Figures], judged: &[Judged]) -> String {
             line.what, line.measured
         ));
     }
-    put(format_args!(
-        "\nRequests are the operator's own, by the API server's audit log; watches are not counted."
-    ));
-    for figures in all {
-        put(format_args!(
-            "n = {}, per first mint: {}",
-            figures.n,
-            figures.mint.breakdown(figures.n)
-        ));
-        put(format_args!(
-            "n = {}, per rotation: {}",
-            figures.n,
-            figures.rotation.breakdown(figures.rotated)
-        ));
-        put(format_args!(
-            "n = {}, while minting, all users: {} by the audit log, {} by apiserver_request_total",
-            figures.n, figures.audited, figures.answered
-        ));
-    }
-    let missed = judged
-        .iter()
-        .filter(|line| line.verdict == Verdict::Missed)
-        .count();
-    let judged = judged
-        .iter()
-        .filter(|line| line.verdict != Verdict::Told)
-        .count();
-    put(format_args!("{} of {judged} targets met", judged - missed));
     text
+}
+
+/// How many targets were met.
+pub(super) fn sum(judged: &[Judged]) -> String {
+    let count = |verdict| judged.iter().filter(|line| line.verdict == verdict).count();
+    let (met, missed) = (count(Verdict::Ok), count(Verdict::Missed));
+    format!("{met} of {} targets met\n", met + missed)
 }
 
 #[cfg(test)]

@@ -52,18 +52,6 @@ impl Load {
         }
     }
 
-    /// The rights of the operator's user: RBAC and fair queuing apply to it as to any user.
-    pub(super) async fn admit(&self, user: &str) -> anyhow::Result<()> {
-        let binding: ClusterRoleBinding = made(json!({
-            "metadata": { "name": "bench-operator" },
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
-            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user }],
-        }))?;
-        let bindings: Api<ClusterRoleBinding> = Api::all(self.client.clone());
-        bindings.create(&PostParams::default(), &binding).await?;
-        Ok(())
-    }
-
     /// Namespaces, each with a login for a realm of its own.
     pub(super) async fn prepare(&self, issuer: &StandIn) -> anyhow::Result<()> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
@@ -185,6 +173,18 @@ fn shown(status: &Value) -> Shown {
     }
 }
 
-fn made<T: DeserializeOwned>(manifest: Value) -> anyhow::Result<T> {
+/// Gives a user every right. RBAC and fair queuing apply to it as to any user.
+pub(super) async fn admit(client: &Client, user: &str) -> anyhow::Result<()> {
+    let binding: ClusterRoleBinding = made(json!({
+        "metadata": { "name": user },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user }],
+    }))?;
+    let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
+    bindings.create(&PostParams::default(), &binding).await?;
+    Ok(())
+}
+
+pub(super) fn made<T: DeserializeOwned>(manifest: Value) -> anyhow::Result<T> {
     Ok(serde_json::from_value(manifest)?)
 }

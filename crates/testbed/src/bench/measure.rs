@@ -1,13 +1,13 @@
 //! One run: load, mint, rotate, rest, restart.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
 use super::figures::{Figures, Phase};
-use super::load::Load;
+use super::load::{Load, admit};
 use super::operator::Operator;
 use super::requests::{AuditTail, Counts, answered};
 use super::{Plan, Progress};
@@ -42,7 +42,7 @@ pub(super) async fn measure(plan: &Plan, n: u32) -> anyhow::Result<Figures> {
     ensure!(n > 0, "there is nothing to measure with 0 credentials");
     let stage = Stage::set(plan, n).await?;
     let load = Load::new(stage.plane.client(), n);
-    load.admit(USER).await?;
+    admit(&stage.plane.client(), USER).await?;
     load.prepare(&stage.issuer).await?;
     stage.load(&load).await?;
 
@@ -85,23 +85,28 @@ pub(super) async fn measure(plan: &Plan, n: u32) -> anyhow::Result<Figures> {
     })
 }
 
+/// A control plane with the program's own definitions.
+pub(super) async fn plane_for(keyward: &Path) -> anyhow::Result<ControlPlane> {
+    let crds = tokio::process::Command::new(keyward)
+        .arg("crds")
+        .output()
+        .await
+        .with_context(|| format!("running {}", keyward.display()))?;
+    ensure!(crds.status.success(), "keyward crds failed");
+    ControlPlane::start_with(Options {
+        crds: String::from_utf8(crds.stdout)?,
+        ..Options::default()
+    })
+    .await
+}
+
 impl Stage {
     async fn set(plan: &Plan, n: u32) -> anyhow::Result<Self> {
         let progress = Progress {
             n,
             begun: Instant::now(),
         };
-        let crds = tokio::process::Command::new(&plan.keyward)
-            .arg("crds")
-            .output()
-            .await
-            .with_context(|| format!("running {}", plan.keyward.display()))?;
-        ensure!(crds.status.success(), "keyward crds failed");
-        let plane = ControlPlane::start_with(Options {
-            crds: String::from_utf8(crds.stdout)?,
-            ..Options::default()
-        })
-        .await?;
+        let plane = plane_for(&plan.keyward).await?;
         let kubeconfig = plane.kubeconfig_for(USER, &[])?;
         progress.say("the control plane is up");
         Ok(Self {
@@ -114,7 +119,14 @@ impl Stage {
     }
 
     fn start(&self, name: &str) -> anyhow::Result<Operator> {
-        Operator::start(&self.keyward, &self.plane, &self.kubeconfig, name)
+        Operator::start(
+            &self.keyward,
+            &self.plane,
+            &self.kubeconfig,
+            name,
+            "demo",
+            &[],
+        )
     }
 
     /// Before the operator runs, so that loading takes nothing away from what is measured.

@@ -1,11 +1,14 @@
 //! What the engine costs, measured from outside: the operator is a process of its own, the API server is the real one
-//! and says itself what was asked of it, the issuer is the stand-in and counts for itself.
+//! and says itself what was asked of it, the issuer is the stand-in and counts for itself. [`keystone`] measures with a
+//! real Keystone instead.
 
 mod figures;
 mod judge;
+pub mod keystone;
 mod load;
 mod measure;
 mod operator;
+mod process;
 mod requests;
 
 use std::path::PathBuf;

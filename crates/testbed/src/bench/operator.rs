@@ -1,4 +1,4 @@
-//! The operator as a process of its own, and what the kernel says of it.
+//! The operator as a process of its own.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,10 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
+use super::process::{self, Memory};
 use crate::controlplane::ControlPlane;
-
-/// Linux counts CPU time for user space in hundredths of a second on everything Keyward is built for.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 #[derive(Debug)]
 pub(super) struct Operator {
@@ -20,26 +18,23 @@ pub(super) struct Operator {
     log: PathBuf,
 }
 
-/// Memory in MiB.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Memory {
-    pub(super) now: f64,
-    pub(super) peak: f64,
-}
-
 impl Operator {
-    /// Starts `keyward run` as the user of `kubeconfig`, with the settings it has by default.
+    /// Starts `keyward run` as the user of `kubeconfig`, for one controller, with the settings it has by default but
+    /// for `further` flags.
     pub(super) fn start(
         keyward: &Path,
         plane: &ControlPlane,
         kubeconfig: &Path,
         name: &str,
+        controller: &str,
+        further: &[String],
     ) -> anyhow::Result<Self> {
         let log = plane.dir().join(format!("{name}.log"));
         let mut command = Command::new(keyward);
         command
-            .args(["run", "--controllers", "demo", "--lease", "off"])
-            .args(["--listen", "127.0.0.1:0"]);
+            .args(["run", "--controllers", controller, "--lease", "off"])
+            .args(["--listen", "127.0.0.1:0"])
+            .args(further);
         // Settings of whoever runs the bench must not decide what is measured.
         for (variable, _) in std::env::vars_os() {
             if variable
@@ -100,51 +95,16 @@ impl Operator {
         Some(answer.split_whitespace().nth(1) == Some("200"))
     }
 
-    fn proc_file(&self, name: &str) -> anyhow::Result<String> {
-        let pid = self.child.id().context("the operator has ended")?;
-        fs::read_to_string(format!("/proc/{pid}/{name}"))
-            .with_context(|| format!("reading /proc/{pid}/{name} (the bench needs Linux)"))
+    fn pid(&self) -> anyhow::Result<u32> {
+        self.child.id().context("the operator has ended")
     }
 
-    /// CPU time so far, in seconds: its own and the kernel's on its behalf.
+    /// CPU time so far, in seconds.
     pub(super) fn cpu_seconds(&self) -> anyhow::Result<f64> {
-        cpu_seconds_in(&self.proc_file("stat")?).context("/proc/PID/stat is not as expected")
+        process::cpu_seconds(self.pid()?)
     }
 
     pub(super) fn memory(&self) -> anyhow::Result<Memory> {
-        let status = self.proc_file("status")?;
-        let mebibytes =
-            |field| mebibytes_in(&status, field).context("/proc/PID/status is not as expected");
-        Ok(Memory {
-            now: mebibytes("VmRSS:")?,
-            peak: mebibytes("VmHWM:")?,
-        })
-    }
-}
-
-fn cpu_seconds_in(stat: &str) -> Option<f64> {
-    // The program's name may hold anything; the fields after it start behind the last bracket.
-    let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = |field: usize| fields.get(field)?.parse::<f64>().ok();
-    Some((ticks(11)? + ticks(12)?) / TICKS_PER_SECOND)
-}
-
-fn mebibytes_in(status: &str, field: &str) -> Option<f64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
-    let kibibytes: f64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kibibytes / 1024.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_kernel_says_is_understood() {
-        let stat = "42 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0 5 0";
-        assert_eq!(cpu_seconds_in(stat), Some(2.0));
-        let status = "Name:\tkeyward\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n";
-        assert_eq!(mebibytes_in(status, "VmRSS:"), Some(1.0));
-        assert_eq!(mebibytes_in(status, "VmHWM:"), Some(2.0));
+        process::memory(self.pid()?)
     }
 }

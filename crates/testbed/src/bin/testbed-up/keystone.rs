@@ -43,6 +43,7 @@ pub(crate) fn explain(keystone: &Keystone, out: &mut impl Write) -> std::io::Res
     )?;
     writeln!(out, ". {}", openrc(keystone).display())?;
     writeln!(out, "openstack application credential list --user nova")?;
+    writeln!(out, "kubectl -n {NAMESPACE} get appcred")?;
     writeln!(
         out,
         "kubectl -n {NAMESPACE} get secret {PASSWORDS}    # the passwords of its users, as NovaPassword and so on\n"
@@ -132,6 +133,28 @@ async fn apply(plane: &ControlPlane, samples: &Path, url: &str) -> anyhow::Resul
         applied.status.success(),
         "kubectl apply of the samples: {}",
         String::from_utf8_lossy(&applied.stderr).trim()
+    );
+    be_the_operator_of_keystone(plane, &into.join("keystoneapi.yaml")).await
+}
+
+/// In a cloud, whoever runs Keystone says in a status where it is and that it is ready; `kubectl apply` leaves status
+/// alone.
+async fn be_the_operator_of_keystone(plane: &ControlPlane, manifest: &Path) -> anyhow::Result<()> {
+    if !manifest.exists() {
+        return Ok(());
+    }
+    let patched = Command::from(plane.kubectl(["patch", "--subresource=status", "--type=merge"]))
+        .arg("-f")
+        .arg(manifest)
+        .arg("--patch-file")
+        .arg(manifest)
+        .output()
+        .await
+        .context("running kubectl patch")?;
+    ensure!(
+        patched.status.success(),
+        "kubectl patch of the KeystoneAPI's status: {}",
+        String::from_utf8_lossy(&patched.stderr).trim()
     );
     Ok(())
 }

@@ -74,7 +74,12 @@ async fn main() -> anyhow::Result<()> {
         Some(keyward) => {
             let issuer = StandIn::start_on(0, Control::On).context("starting the issuer")?;
             let sample = sample(&plane, &issuer).await?;
-            let operator = operator(keyward, &plane, &arguments.run)?;
+            let controllers = if arguments.with_keystone {
+                "appcred,demo"
+            } else {
+                "demo"
+            };
+            let operator = operator(keyward, &plane, controllers, &arguments.run)?;
             (Some(operator), Some(issuer), Some(sample))
         }
         None => (None, None, None),
@@ -190,9 +195,14 @@ async fn sample(plane: &ControlPlane, issuer: &StandIn) -> anyhow::Result<PathBu
     Ok(path)
 }
 
-fn operator(keyward: &PathBuf, plane: &ControlPlane, more: &[String]) -> anyhow::Result<Child> {
+fn operator(
+    keyward: &PathBuf,
+    plane: &ControlPlane,
+    controllers: &str,
+    more: &[String],
+) -> anyhow::Result<Child> {
     // The sample is of the one kind that runs only when it is named; a second stack needs a port of its own.
-    let ours = [("--controllers", "demo"), ("--listen", "127.0.0.1:0")];
+    let ours = [("--controllers", controllers), ("--listen", "127.0.0.1:0")];
     let unless_given = ours
         .iter()
         .filter(|(option, _)| !more.iter().any(|word| word.starts_with(option)))

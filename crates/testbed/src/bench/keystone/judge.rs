@@ -1,0 +1,276 @@
+//! What was hoped for, and whether it is so.
+
+use std::collections::BTreeMap;
+
+use super::super::judge::{Judged, Sheet, columns, sum};
+use super::figures::{Figures, Round, Sample, count};
+use crate::keystone::{CREATE, DELETE, LIST, LOGIN_BY_APPLICATION_CREDENTIAL, LOGIN_BY_PASSWORD};
+
+/// The ratios are judged from here on; below, the start of a process is a part of them.
+const LARGE: u32 = 1000;
+const OF_VERIFYING: f64 = 1.2;
+const OF_BARE: f64 = 1.8;
+/// A floor that takes longer than what stands on it was measured while the machine was busy with something else.
+const FLOOR_ABOVE: f64 = 1.05;
+/// Beyond the login that all of a user share.
+const MINT_KEYSTONE: f64 = 3.0;
+const MINT_API: f64 = 12.0;
+
+/// Every figure beside its target.
+pub fn judge(all: &[Figures]) -> Vec<Judged> {
+    all.iter().flat_map(of_one_size).collect()
+}
+
+fn of_one_size(figures: &Figures) -> Vec<Judged> {
+    let mut s = Sheet::new(Some(figures.n));
+    let each = f64::from(figures.n.max(1));
+    s.tell("rounds", count(figures.rounds.len() as u64), 0);
+    times(&mut s, figures);
+    let mint = |requests: &dyn Fn(&Sample) -> u64| {
+        figures.most_each(|round: &Round| &round.mint, requests)
+    };
+    s.at_most(
+        "first mint, Keystone requests beyond the shared login",
+        mint(&|one| one.at_keystone() - one.at_keystone_for(LOGIN_BY_PASSWORD)),
+        MINT_KEYSTONE,
+        2,
+    );
+    s.tell("of them lists", mint(&|one| one.at_keystone_for(LIST)), 3);
+    s.tell(
+        "logins by password, in all",
+        mint(&|one| one.at_keystone_for(LOGIN_BY_PASSWORD)) * each,
+        0,
+    );
+    s.at_most(
+        "first mint, API-server requests",
+        mint(&|one| one.api_requests),
+        MINT_API,
+        2,
+    );
+    let rotation = |requests: &dyn Fn(&Sample) -> u64| {
+        figures.most_each(|round: &Round| &round.rotation, requests)
+    };
+    s.tell(
+        "rotation with retirement, Keystone requests",
+        rotation(&Sample::at_keystone),
+        2,
+    );
+    for (what, kind) in [
+        ("of them lists", LIST),
+        ("of them creates", CREATE),
+        (
+            "of them logins by application credential",
+            LOGIN_BY_APPLICATION_CREDENTIAL,
+        ),
+        ("of them deletes", DELETE),
+    ] {
+        s.tell(what, rotation(&|one| one.at_keystone_for(kind)), 3);
+    }
+    s.tell(
+        "rotation with retirement, API-server requests",
+        rotation(&|one| one.api_requests),
+        2,
+    );
+    s.lines
+}
+
+fn times(s: &mut Sheet, figures: &Figures) {
+    let each = f64::from(figures.n.max(1));
+    let seconds = |one: &Sample| one.seconds;
+    let cpu = |one: &Sample| one.keystone_cpu_seconds;
+    let bare = figures.least(|round| &round.bare, seconds);
+    let verifying = figures.least(|round| &round.verifying, seconds);
+    let mint = figures.least(|round| &round.mint, seconds);
+    s.tell("bare floor, until all are Ready (s)", bare, 1);
+    s.tell("verifying floor, until all are Ready (s)", verifying, 1);
+    s.tell("operator, until all are Ready (s)", mint, 1);
+    let (of_verifying, of_bare) = (mint / verifying, mint / bare);
+    if figures.n >= LARGE {
+        s.at_most("operator / verifying floor", of_verifying, OF_VERIFYING, 2);
+        s.at_most("operator / bare floor", of_bare, OF_BARE, 2);
+        s.at_most(
+            "verifying floor / operator (more: too busy to tell)",
+            1.0 / of_verifying,
+            FLOOR_ABOVE,
+            2,
+        );
+        s.at_most(
+            "bare floor / verifying floor (more: too busy to tell)",
+            bare / verifying,
+            FLOOR_ABOVE,
+            2,
+        );
+    } else {
+        s.tell("operator / verifying floor", of_verifying, 2);
+        s.tell("operator / bare floor", of_bare, 2);
+    }
+    let bare = figures.least(|round| &round.bare, cpu);
+    let verifying = figures.least(|round| &round.verifying, cpu);
+    let mint = figures.least(|round| &round.mint, cpu);
+    s.tell("Keystone's CPU, bare floor (ms each)", bare * 1e3 / each, 1);
+    s.tell(
+        "Keystone's CPU, verifying floor (ms each)",
+        verifying * 1e3 / each,
+        1,
+    );
+    s.tell("Keystone's CPU, operator (ms each)", mint * 1e3 / each, 1);
+    let what = "Keystone's CPU, operator / verifying floor";
+    if figures.n >= LARGE {
+        s.at_most(what, mint / verifying, OF_VERIFYING, 2);
+    } else {
+        s.tell(what, mint / verifying, 2);
+    }
+    s.tell("Keystone's CPU, operator / bare floor", mint / bare, 2);
+    let rotation = |what: fn(&Sample) -> f64| figures.least(|round| &round.rotation, what);
+    s.tell(
+        "rotation of all, until the old are revoked (s)",
+        rotation(seconds),
+        1,
+    );
+    s.tell(
+        "Keystone's CPU, rotation (ms each)",
+        rotation(cpu) * 1e3 / each,
+        1,
+    );
+    let own = |one: &Sample| one.operator_cpu_seconds;
+    s.tell(
+        "operator's own CPU, first mint (ms each)",
+        figures.least(|round| &round.mint, own) * 1e3 / each,
+        2,
+    );
+}
+
+/// For people.
+pub fn table(all: &[Figures], judged: &[Judged]) -> String {
+    use std::fmt::Write;
+    let mut text = columns(judged);
+    let mut put = |line: std::fmt::Arguments<'_>| {
+        // Writing into a String does not fail.
+        let _ = writeln!(text, "{line}");
+    };
+    put(format_args!(
+        "\nTimes and CPU are the least of the rounds, counts the most. Each round, in seconds (Keystone's CPU):"
+    ));
+    for figures in all {
+        for round in &figures.rounds {
+            let one =
+                |one: &Sample| format!("{:.1} ({:.1})", one.seconds, one.keystone_cpu_seconds);
+            put(format_args!(
+                "n = {}: bare {}, verifying {}, operator {}, rotation {}",
+                figures.n,
+                one(&round.bare),
+                one(&round.verifying),
+                one(&round.mint),
+                one(&round.rotation)
+            ));
+        }
+        let Some(last) = figures.rounds.last() else {
+            continue;
+        };
+        for (what, one) in [
+            ("bare floor", &last.bare),
+            ("verifying floor", &last.verifying),
+            ("first mint", &last.mint),
+            ("rotation", &last.rotation),
+        ] {
+            let n = figures.n;
+            let keystone = breakdown(&one.keystone_requests, n);
+            let api = breakdown(&one.api_by_request, n);
+            put(format_args!("n = {n}, {what}, at Keystone: {keystone}"));
+            put(format_args!("n = {n}, {what}, at the API server: {api}"));
+        }
+    }
+    text + &sum(judged)
+}
+
+/// Each kind of request, per credential, the most frequent first.
+fn breakdown(requests: &BTreeMap<String, u64>, n: u32) -> String {
+    let mut parts: Vec<_> = requests
+        .iter()
+        .map(|(what, requests)| (count(*requests) / f64::from(n.max(1)), what))
+        .collect();
+    parts.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let parts: Vec<_> = parts
+        .iter()
+        .map(|(each, what)| format!("{each:.3} {what}"))
+        .collect();
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::judge::Verdict;
+    use super::*;
+
+    fn figures(n: u32, seconds: [f64; 3]) -> Figures {
+        let sample = |seconds, each: &[(&str, u32)]| Sample {
+            seconds,
+            keystone_cpu_seconds: seconds,
+            keystone_requests: each
+                .iter()
+                .map(|(kind, each)| ((*kind).to_owned(), u64::from(each * n)))
+                .collect(),
+            api_requests: u64::from(n) * 11,
+            ..Sample::default()
+        };
+        let mint = [
+            (CREATE, 1),
+            (LOGIN_BY_APPLICATION_CREDENTIAL, 1),
+            (LOGIN_BY_PASSWORD, 5),
+        ];
+        Figures {
+            n,
+            users: 5,
+            rounds: vec![Round {
+                bare: sample(seconds[0], &[(CREATE, 1)]),
+                verifying: sample(seconds[1], &[(CREATE, 1)]),
+                mint: sample(seconds[2], &mint),
+                rotation: sample(seconds[2], &mint),
+            }],
+        }
+    }
+
+    fn missed(all: &[Figures]) -> Vec<String> {
+        let missed = judge(all)
+            .into_iter()
+            .filter(|line| line.verdict == Verdict::Missed);
+        missed.map(|line| line.what).collect()
+    }
+
+    #[test]
+    fn the_ratios_are_judged_where_they_mean_something() {
+        assert!(missed(&[figures(50, [1.0, 1.0, 9.0])]).is_empty());
+        assert!(missed(&[figures(1000, [20.0, 30.0, 35.0])]).is_empty());
+        assert_eq!(
+            missed(&[figures(1000, [20.0, 30.0, 37.0])]),
+            [
+                "operator / verifying floor",
+                "operator / bare floor",
+                "Keystone's CPU, operator / verifying floor"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_faster_than_its_floor_was_not_measured_at_all() {
+        assert_eq!(
+            missed(&[figures(1000, [20.0, 30.0, 25.0])]),
+            ["verifying floor / operator (more: too busy to tell)"]
+        );
+        assert_eq!(
+            missed(&[figures(1000, [65.5, 54.8, 63.9])]),
+            ["bare floor / verifying floor (more: too busy to tell)"]
+        );
+    }
+
+    #[test]
+    fn logins_by_password_are_shared_and_no_part_of_a_mint() {
+        let all = [figures(50, [1.0, 1.0, 1.0])];
+        let judged = judge(&all);
+        let beyond = judged
+            .iter()
+            .find(|line| line.what.starts_with("first mint, Keystone"));
+        assert!(beyond.is_some_and(|line| (line.measured - 2.0).abs() < 1e-9));
+        assert!(table(&all, &judged).contains("1.000 POST"));
+    }
+}
