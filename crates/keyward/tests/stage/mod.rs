@@ -50,9 +50,16 @@ impl Running {
         self.task.abort_handle()
     }
 
-    pub(crate) async fn stop(self) {
+    pub(crate) async fn stop(mut self) {
         self.stop.cancel();
-        let _ = self.task.await;
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Running {
+    /// A task that nobody awaits goes on for ever, and thousands of operators would.
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 
