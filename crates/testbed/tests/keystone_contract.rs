@@ -60,6 +60,7 @@ struct Client {
 
 impl Client {
     fn of(url: &str) -> Self {
+        sources::http::install_crypto();
         Self {
             http: reqwest::Client::builder()
                 .timeout(Duration::from_millis(500))
