@@ -141,7 +141,10 @@ pub(crate) async fn act(
                 stage.now_says("HeldByConsumers")
             })
             .await?;
-            if minted > 0 && run.stage.live().len() != 2 {
+            // By its own name: what a fault left behind may be alive beside it for a while.
+            let held = first.trim_start_matches(crate::stage::NAME);
+            let alive = run.stage.live().iter().any(|name| name.ends_with(held));
+            if minted > 0 && !alive {
                 return Err("a held version was revoked".to_owned());
             }
             run.stage.release(&first, HOLDER).await;
