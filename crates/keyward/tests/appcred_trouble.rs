@@ -298,6 +298,23 @@ async fn a_predecessors_secret_goes_with_its_resource() {
         .await;
 }
 
+/// Suspended means that nothing is done, and taking over is something.
+#[tokio::test]
+async fn a_predecessors_secret_is_left_alone_while_its_resource_is_suspended() {
+    let cloud = Cloud::new().await;
+    legacy(&cloud).await;
+    cloud.annotate("keyward.dev/suspend", "true").await;
+    let before = cloud.secret("ac-barbican-secret").await.unwrap();
+    let _operator = cloud.operator().await;
+    cloud
+        .until("it says that it is suspended", || async {
+            cloud.condition(NAME, "Ready").await["reason"] == "Suspended"
+        })
+        .await;
+    let after = cloud.secret("ac-barbican-secret").await.unwrap();
+    assert_eq!(after.resource_version(), before.resource_version());
+}
+
 /// As the first version of the original operator left it.
 async fn legacy(cloud: &Cloud) -> (String, String) {
     let auth = json!({

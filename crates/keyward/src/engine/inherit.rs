@@ -10,6 +10,7 @@ use kube::api::{DynamicObject, ListParams, PostParams};
 use lifecycle::Version;
 
 use super::kind::{Heirlooms, Inherited};
+use super::observe::Sight;
 use super::secrets::{self, Record};
 use super::trouble::Fault;
 use super::world::World;
@@ -19,12 +20,14 @@ use super::{Kind, names};
 ///
 /// *If it dies here:* some have their record, and the others get theirs the next time. *Safe to repeat because* a
 /// Secret with a record is left alone, and a changed one refuses the write.
-pub async fn inherit(
-    world: &World,
-    kind: &dyn Kind,
-    object: &DynamicObject,
-    known: &mut Vec<Secret>,
-) -> Result<(), Fault> {
+pub async fn inherit(world: &World, sight: &mut Sight) -> Result<(), Fault> {
+    let note = |key: &str| sight.object.annotations().get(key);
+    let suspended = note(names::SUSPEND).is_some_and(|value| value == "true");
+    if sight.gone || suspended || note(names::LEDGER).is_some() {
+        return Ok(());
+    }
+    let (kind, object) = (sight.kind.as_ref(), &sight.object);
+    let known = &mut sight.secrets;
     let mut found = look(world, kind, object).await?;
     // The one consumers are pointed at gets the highest number.
     found.sort_by_key(|(secret, heirloom)| (heirloom.current, heirloom.minted, secret.name_any()));

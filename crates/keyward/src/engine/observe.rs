@@ -16,7 +16,7 @@ use super::queue::Horizon;
 use super::reader::Inputs;
 use super::trouble::Fault;
 use super::world::World;
-use super::{Key, Kind, inherit, names, secrets};
+use super::{Key, Kind, names, secrets};
 
 /// How many Secrets that are gone are remembered: their late events must not wake anybody.
 const MOST_GONE: usize = 16;
@@ -165,10 +165,7 @@ pub async fn observe(
     let Some((object, gone)) = read_resource(world, key, kind.as_ref(), memory).await? else {
         return Ok(None);
     };
-    let mut secrets = read_secrets(world, &object).await?;
-    if !gone && has_no_ledger(&object) {
-        inherit::inherit(world, kind.as_ref(), &object, &mut secrets).await?;
-    }
+    let secrets = read_secrets(world, &object).await?;
     if !gone {
         refuse_the_past(horizon, &object, &secrets)?;
         confirm_absences(world, &object, &secrets).await?;
@@ -319,10 +316,6 @@ async fn read_secrets(world: &World, object: &DynamicObject) -> Result<Vec<Secre
         )
         .await?;
     Ok(list.items)
-}
-
-fn has_no_ledger(object: &DynamicObject) -> bool {
-    !object.annotations().contains_key(names::LEDGER)
 }
 
 fn has_setbacks(object: &DynamicObject) -> bool {

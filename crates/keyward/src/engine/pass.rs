@@ -11,7 +11,7 @@ use super::observe::{Memory, Sight, look_again, observe};
 use super::queue::Horizon;
 use super::trouble::Fault;
 use super::world::World;
-use super::{Key, events, report};
+use super::{Key, events, inherit, report};
 
 /// More decisions than any life needs in one go; beyond this the pass yields and is taken up again.
 const MOST_DECISIONS: usize = 64;
@@ -43,6 +43,7 @@ pub async fn pass(
     let Some(mut sight) = observe(world, key, memory, horizon).await? else {
         return Ok(Outcome::Done);
     };
+    inherit::inherit(world, &mut sight).await?;
     let outcome = go(world, key, &mut sight).await;
     memory.checked = sight.checked;
     // A value that was shown once is kept until it is stored, or its attempt is given up.
