@@ -73,7 +73,7 @@ pub(crate) struct RunArgs {
     log_level: String,
     /// Resources worked on at once. Most of them wait for their issuer: the more there are, the more share a list of what
     /// it has issued
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=1024), env = "KEYWARD_CONCURRENCY")]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=1024), env = "KEYWARD_CONCURRENCY")]
     concurrency: u16,
     /// Requests under way at once per issuer
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024), env = "KEYWARD_PER_ISSUER")]

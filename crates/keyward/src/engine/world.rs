@@ -40,7 +40,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             scope: Scope::All,
-            concurrency: 128,
+            concurrency: 256,
             per_issuer: 8,
             effect_timeout: Duration::from_secs(30),
             lease: None,

@@ -15,7 +15,7 @@ use crate::SourceError;
 
 /// As many share a list that it costs each of them little. Fewer are worked on at once for most users, and for them the
 /// lull counts.
-const ENOUGH: usize = 16;
+const ENOUGH: usize = 32;
 
 type Answer<T> = Result<Arc<T>, SourceError>;
 

@@ -1,8 +1,10 @@
 //! What the kernel says of a process.
 
 use std::fs;
+use std::thread::available_parallelism;
 
 use anyhow::Context;
+use rustix::thread::{CpuSet, Pid, sched_setaffinity};
 
 /// Linux counts CPU time for user space in hundredths of a second on everything Keyward is built for.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -27,6 +29,45 @@ pub(super) fn memory(pid: u32) -> anyhow::Result<Memory> {
         now: mebibytes("VmRSS:")?,
         peak: mebibytes("VmHWM:")?,
     })
+}
+
+/// This program, and all that it starts from now on, stays off the first core, which [`Cores::first_for`] then gives to the
+/// server that is measured. So it is told how much is asked of that server, and not how two cores are shared out among
+/// programs that would not be on one machine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cores {
+    number: usize,
+}
+
+impl Cores {
+    pub(super) fn leave_the_first() -> anyhow::Result<Self> {
+        let number = available_parallelism()?.get();
+        if number >= 2 {
+            run_on(std::process::id(), 1..number)?;
+        }
+        Ok(Self { number })
+    }
+
+    /// Where there is only one core, everybody shares it.
+    pub(super) fn first_for(self, pid: u32) -> anyhow::Result<()> {
+        if self.number >= 2 {
+            run_on(pid, 0..1)?;
+        }
+        Ok(())
+    }
+}
+
+fn run_on(pid: u32, cores: std::ops::Range<usize>) -> anyhow::Result<()> {
+    let mut set = CpuSet::new();
+    for core in cores {
+        set.set(core);
+    }
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let thread: i32 = thread?.file_name().to_string_lossy().parse()?;
+        // One that has ended meanwhile needs no core.
+        let _ = sched_setaffinity(Pid::from_raw(thread), &set);
+    }
+    Ok(())
 }
 
 fn proc_file(pid: u32, name: &str) -> anyhow::Result<String> {

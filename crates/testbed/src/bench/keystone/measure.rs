@@ -35,6 +35,7 @@ struct Stage<'a> {
     floor: kube::Client,
     n: u32,
     progress: Progress,
+    cores: process::Cores,
 }
 
 /// Where one run takes place: a Keystone that nobody has used yet, and a namespace of its own.
@@ -50,6 +51,7 @@ pub(super) async fn measure(plan: &Plan, n: u32) -> anyhow::Result<Figures> {
         n,
         begun: Instant::now(),
     };
+    let cores = process::Cores::leave_the_first()?;
     let plane = plane_for(&plan.keyward).await?;
     for user in [OPERATOR, FLOOR] {
         admit(&plane.client(), user).await?;
@@ -61,6 +63,7 @@ pub(super) async fn measure(plan: &Plan, n: u32) -> anyhow::Result<Figures> {
         plane,
         n,
         progress,
+        cores,
     };
     let mut rounds = Vec::new();
     for number in 0..plan.rounds(n) {
@@ -103,11 +106,13 @@ impl Stage<'_> {
         };
         let proxy = Proxy::start(&keystone.url(), options)?;
         let cloud = Cloud::make(self.plane.client(), name, self.n, &proxy.url()).await?;
-        Ok(Ground {
+        let ground = Ground {
             keystone,
             proxy,
             cloud,
-        })
+        };
+        self.cores.first_for(ground.keystone_pid()?)?;
+        Ok(ground)
     }
 
     async fn floor(&self, number: u32, verifies: bool) -> anyhow::Result<Sample> {
@@ -231,9 +236,13 @@ impl Stage<'_> {
 }
 
 impl Ground {
-    fn keystone_cpu_seconds(&self) -> anyhow::Result<f64> {
+    fn keystone_pid(&self) -> anyhow::Result<u32> {
         let pid = std::fs::read_to_string(self.keystone.dir().join("worker.pid"))?;
-        process::cpu_seconds(pid.trim().parse()?)
+        Ok(pid.trim().parse()?)
+    }
+
+    fn keystone_cpu_seconds(&self) -> anyhow::Result<f64> {
+        process::cpu_seconds(self.keystone_pid()?)
     }
 
     fn sample(&self, counts: &Counts) -> Sample {
