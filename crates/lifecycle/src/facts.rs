@@ -209,6 +209,9 @@ pub struct Issuer {
     pub lists: bool,
     /// We can revoke there.
     pub revokes: bool,
+    /// It tells when a credential was last used.
+    #[serde(default)]
+    pub tells_use: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -65,12 +65,24 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// Does this value let somebody in? `Refused` is an answer; not getting one is an error.
     async fn verify(&self, values: &Values) -> Result<Verdict, SourceError>;
 
-    /// Ends a credential. One that is already gone counts as ended.
-    async fn revoke(&self, id: &IssuedId) -> Result<(), SourceError>;
+    /// Ends a credential. One that is already gone counts as ended. Its values, where they are still known, are for
+    /// issuers where a credential can end itself: the login may be gone or refused by then.
+    async fn revoke(&self, id: &IssuedId, values: Option<&Values>) -> Result<(), SourceError>;
 
     /// Whether the issuer no longer honours this credential: the witness after a revoke. Its values, where they are
     /// still known, let the issuer itself refuse them.
     async fn gone(&self, id: &IssuedId, values: Option<&Values>) -> Result<bool, SourceError>;
+
+    /// When the issuer last saw somebody use this credential; `None` where it never did, or does not tell.
+    /// Only issuers that tell are asked ([`Issuer::tells_use`]).
+    async fn used(&self, _id: &IssuedId) -> Result<Option<Timestamp>, SourceError> {
+        Ok(None)
+    }
+
+    /// How far the issuer's clock was ahead of ours at its last answer; `None` where that is not known.
+    fn skew(&self) -> Option<SignedDuration> {
+        None
+    }
 }
 
 /// What is asked for.

@@ -99,6 +99,7 @@ impl Source for StandIn {
             minting: self.minting,
             lists,
             revokes,
+            tells_use: false,
         }
     }
 
@@ -190,7 +191,7 @@ impl Source for StandIn {
         }
     }
 
-    async fn revoke(&self, id: &IssuedId) -> Result<(), SourceError> {
+    async fn revoke(&self, id: &IssuedId, _values: Option<&Values>) -> Result<(), SourceError> {
         self.asks("revoking in", Method::DELETE, &["credentials", id.as_str()])
             .send()
             .await?

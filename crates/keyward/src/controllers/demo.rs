@@ -112,6 +112,7 @@ fn issuer(kind: DemoMinting) -> Issuer {
         minting: minting(kind),
         lists,
         revokes,
+        tells_use: false,
     }
 }
 
@@ -369,8 +370,8 @@ impl Source for Given {
         self.inner.verify(values).await
     }
 
-    async fn revoke(&self, id: &IssuedId) -> Result<(), SourceError> {
-        self.inner.revoke(id).await
+    async fn revoke(&self, id: &IssuedId, values: Option<&Values>) -> Result<(), SourceError> {
+        self.inner.revoke(id, values).await
     }
 
     async fn gone(&self, id: &IssuedId, values: Option<&Values>) -> Result<bool, SourceError> {

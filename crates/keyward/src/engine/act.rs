@@ -433,10 +433,11 @@ async fn revoke(
     let source = open_as_minted(world, sight, version)
         .await
         .map_err(Fault::Issuer)?;
+    let values = sight.values_of(version, id);
     let _place = world.place_at(&source).await;
     world.may_begin("revoking")?;
     world
-        .at_issuer_unlimited("revoke", source.revoke(id))
+        .at_issuer_unlimited("revoke", source.revoke(id, values.as_ref()))
         .await
         .map_err(Fault::Issuer)?;
     if let Known::Is(listing) = &mut sight.issued {

@@ -226,17 +226,28 @@ async fn gone(world: &World, sight: &Sight, version: Version) -> Result<bool, Tr
             "no record of the version to be confirmed",
         )
     })?;
-    let values = sight.secrets.iter().find(|secret| {
-        secrets::read(sight.kind.as_ref(), secret)
-            .is_some_and(|stored| stored.version == version && stored.id.as_ref() == Some(&id))
-    });
-    let values = values.map(secrets::values);
+    let values = sight.values_of(version, &id);
     world
         .at_issuer(&source, "confirm", source.gone(&id, values.as_ref()))
         .await
 }
 
 impl Sight {
+    /// The values of one credential, if they are still at hand exactly as they were minted: what a person put in their
+    /// place says nothing about it, and must not be ended in its stead.
+    pub fn values_of(&self, version: Version, id: &lifecycle::IssuedId) -> Option<Values> {
+        let fresh = self.in_hand.as_ref();
+        if let Some(fresh) = fresh.filter(|fresh| fresh.version == version && fresh.id == *id) {
+            return Some(fresh.values.clone());
+        }
+        let stored = self.secrets.iter().find(|secret| {
+            secrets::read(self.kind.as_ref(), secret).is_some_and(|stored| {
+                stored.version == version && stored.id.as_ref() == Some(id) && stored.intact
+            })
+        });
+        stored.map(secrets::values)
+    }
+
     /// The id of a version by the ledger, or by its Secret when the ledger is no more.
     fn recorded_id(&self, version: Version) -> Option<lifecycle::IssuedId> {
         if let lifecycle::LedgerState::Is(ledger) = super::facts::ledger(self)

@@ -54,6 +54,7 @@ pub fn issuer(minting: Minting) -> Issuer {
         minting,
         lists: ours,
         revokes: ours,
+        tells_use: false,
     }
 }
 

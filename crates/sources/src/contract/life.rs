@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lifecycle::{IssuedId, Mark, Minting, TroubleKind, Verdict, Version};
+use lifecycle::{Mark, Minting, TroubleKind, Verdict, Version};
 
 use super::{Shown, Suite, random_bytes, same};
 use crate::Order;
@@ -120,7 +120,7 @@ impl Suite<'_> {
         if !self.source.issuer().revokes {
             return Shown::Skipped;
         }
-        let never = IssuedId::from("0123456789abcdef0123456789abcdef");
+        let never = self.bench.never_issued();
         assert!(self.gone(&never).await);
         self.revoke(&never).await;
         Shown::Passed

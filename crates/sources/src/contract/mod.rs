@@ -45,6 +45,11 @@ pub trait Bench: Send + Sync {
     /// The same values, but with another secret in them: well-formed and wrong.
     fn spoiled(&self, values: &Values) -> Values;
 
+    /// An id of this issuer's own form that it never gave to anybody.
+    fn never_issued(&self) -> IssuedId {
+        IssuedId::from("0123456789abcdef0123456789abcdef")
+    }
+
     /// A credential somebody else made, with exactly this name. `false`: cannot be done here.
     async fn add_foreign(&self, _name: &str) -> bool {
         false
@@ -211,7 +216,7 @@ impl Suite<'_> {
     }
 
     async fn revoke(&self, id: &IssuedId) {
-        let revoked = self.source.revoke(id).await;
+        let revoked = self.source.revoke(id, None).await;
         revoked.unwrap_or_else(|error| panic!("a revoke must succeed here: {error}"));
     }
 

@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 
 use jiff::SignedDuration;
-use lifecycle::{IssuedId, Minting, TroubleKind, Verdict, Version};
+use lifecycle::{Minting, TroubleKind, Verdict, Version};
 
 use super::{Shown, Suite};
 use crate::{Order, Values};
@@ -30,7 +30,7 @@ impl Suite<'_> {
             "minting with a wrong login",
         );
         self.fails_as(
-            stranger.revoke(&minted.id).await,
+            stranger.revoke(&minted.id, None).await,
             denied,
             "revoking with a wrong login",
         );
@@ -52,7 +52,7 @@ impl Suite<'_> {
     pub(super) async fn nobody_there_is_unreachable(&self) -> Shown {
         let nobody = self.bench.nobody_there().await;
         let owner = self.owner("nobody");
-        let id = IssuedId::from("0123456789abcdef0123456789abcdef");
+        let id = self.bench.never_issued();
         let unreachable = TroubleKind::Unreachable;
         if self.mints() {
             self.fails_as(
@@ -67,7 +67,7 @@ impl Suite<'_> {
                 "minting where nobody is",
             );
             self.fails_as(
-                nobody.revoke(&id).await,
+                nobody.revoke(&id, None).await,
                 unreachable,
                 "revoking where nobody is",
             );
@@ -89,7 +89,7 @@ impl Suite<'_> {
     }
 
     pub(super) async fn a_failing_server_is_unreachable(&self) -> Shown {
-        let id = IssuedId::from("0123456789abcdef0123456789abcdef");
+        let id = self.bench.never_issued();
         if !self.source.issuer().revokes || !self.bench.fail_next().await {
             return Shown::Skipped;
         }

@@ -216,7 +216,7 @@ impl Source for Keystone {
         }
     }
 
-    async fn revoke(&self, id: &IssuedId) -> Result<(), SourceError> {
+    async fn revoke(&self, id: &IssuedId, _values: Option<&Values>) -> Result<(), SourceError> {
         let what = "revoking an application credential";
         let name = Name::of(id);
         let reply = self
@@ -256,6 +256,7 @@ pub const ISSUER: Issuer = Issuer {
     minting: Minting::Chosen,
     lists: true,
     revokes: true,
+    tells_use: false,
 };
 
 impl Keystone {
