@@ -189,6 +189,22 @@ const REMEDIES: &[(Because, &str)] = &[
         Because::RotationUnconfirmed,
         "make a fresh value at the issuer and put it into the Secret",
     ),
+    (
+        Because::BootstrapReverted,
+        "put a working value into the Secret, and keep whatever restored the old one from doing so",
+    ),
+    (
+        Because::InvalidGracePeriod,
+        "shorten the grace period, or rotate less often",
+    ),
+    (
+        Because::ScheduleInvalid,
+        "correct the schedule: five fields, as in cron",
+    ),
+    (
+        Because::LeftBehind,
+        "revoke at the issuer what the warning names, or let it expire",
+    ),
     (Because::DependencyCycle, "break the cycle in the specs"),
 ];
 
