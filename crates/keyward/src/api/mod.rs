@@ -1,6 +1,7 @@
 //! The kinds people write, by system.
 
 pub mod demo;
+pub mod gitlab;
 pub mod keystone;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -11,6 +12,9 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         keystone::KeystoneApplicationCredential::crd(),
         keystone::KeystoneAPI::crd(),
+        gitlab::GitLabProjectAccessToken::crd(),
+        gitlab::GitLabGroupAccessToken::crd(),
+        gitlab::GitLabPersonalAccessToken::crd(),
         demo::DemoCredential::crd(),
     ]
 }

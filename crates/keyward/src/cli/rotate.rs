@@ -186,7 +186,8 @@ async fn published(
     loop {
         let object = target.read().await?;
         let ledger = ledger_of(&object);
-        if ledger.handled.as_deref() == Some(token)
+        let handled = ledger.handled.as_deref();
+        if handled.and_then(|handled| target.kind.annotation_in(handled)) == Some(token)
             && let Some(current) = &ledger.current
             && target.kind.named_in_status(&object).as_ref() == Some(&current.secret)
         {

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::cluster::{Cluster, ClusterArgs};
 use super::exit::{Exit, Failure};
 use super::logs::{self, LogFormat};
+use crate::controllers::gitlab::BaseUrl;
 use crate::controllers::{self, Reach};
 use crate::engine::lease::LeaseOptions;
 use crate::engine::trouble::Fault;
@@ -81,6 +82,10 @@ pub(crate) struct RunArgs {
     /// Speak to issuers without TLS where their address says so. Passwords then travel in the open
     #[arg(long, env = "KEYWARD_ALLOW_PLAIN_HTTP")]
     allow_plain_http: bool,
+    /// A GitLab that resources may name, with everything below its path; may be given several times [default:
+    /// https://gitlab.com alone]
+    #[arg(long, value_name = "URL", value_delimiter = ',', env = "KEYWARD_ALLOW_BASE_URL")]
+    allow_base_url: Vec<BaseUrl>,
     /// Longest time a single request may take
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::duration, env = "KEYWARD_REQUEST_TIMEOUT")]
     request_timeout: Duration,
@@ -145,14 +150,16 @@ fn listen(text: &str) -> Result<Listen, String> {
 pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
     let allowed = Reach {
         plain_http: args.allow_plain_http,
+        base_urls: args.allow_base_url.clone(),
     };
-    let kinds = chosen(&args.controllers, allowed)?;
+    let kinds = chosen(&args.controllers, &allowed)?;
     logs::install(args.log_format, &args.log_level)?;
     let cluster = args.cluster.find().await?;
     let options = options(&args, &cluster)?;
     let stop = CancellationToken::new();
     stop_on_signal(stop.clone())?;
-    let names: Vec<&str> = kinds.iter().map(|kind| kind.controller()).collect();
+    let mut names: Vec<&str> = kinds.iter().map(|kind| kind.controller()).collect();
+    names.dedup();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         controllers = names.join(","),
@@ -186,7 +193,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn chosen(names: &[String], reach: Reach) -> Result<Vec<Arc<dyn Kind>>, Failure> {
+fn chosen(names: &[String], reach: &Reach) -> Result<Vec<Arc<dyn Kind>>, Failure> {
     let kinds = controllers::named(names, reach)
         .map_err(|unknown| Failure::new(Exit::Usage, unknown.to_string()))?;
     if kinds.is_empty() {

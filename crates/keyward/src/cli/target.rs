@@ -42,10 +42,11 @@ pub(crate) struct Known {
 /// Every kind that has a life cycle, whether its controller runs by default or not.
 pub(crate) fn known_kinds() -> Vec<Known> {
     let crds = crate::api::crds();
-    controllers::all(controllers::Reach::default())
+    controllers::all(&controllers::Reach::default())
         .into_iter()
-        .map(|controller| {
-            let resource = controller.kind.resource();
+        .flat_map(|controller| controller.kinds)
+        .map(|kind| {
+            let resource = kind.resource();
             let short = crds
                 .iter()
                 .filter(|crd| {
@@ -59,7 +60,7 @@ pub(crate) fn known_kinds() -> Vec<Known> {
                 .collect::<Vec<_>>();
             Known {
                 words: words.into_iter().chain(with_group).chain(short).collect(),
-                kind: controller.kind,
+                kind,
             }
         })
         .collect()

@@ -217,6 +217,7 @@ impl Kind for Demo {
             order,
             target,
             adopt: spec.adopt_existing_secret,
+            keys: Vec::new(),
         })
     }
 

@@ -1,6 +1,7 @@
 //! What sets each kind apart. Adding one means a folder here and a line in [`all`].
 
 pub mod demo;
+pub mod gitlab;
 pub mod openstack;
 
 use std::sync::Arc;
@@ -8,33 +9,41 @@ use std::sync::Arc;
 use crate::engine::Kind;
 
 /// Every controller there is. Those marked as not for production run only when they are named.
-pub fn all(reach: Reach) -> Vec<Controller> {
+pub fn all(reach: &Reach) -> Vec<Controller> {
     vec![
         Controller {
             name: "appcred",
             by_default: true,
-            kind: Arc::new(openstack::appcred::AppCred::new(reach.plain_http)),
+            kinds: vec![Arc::new(openstack::appcred::AppCred::new(reach.plain_http))],
+        },
+        Controller {
+            name: "gitlab",
+            by_default: true,
+            kinds: gitlab::kinds(&reach.base_urls, reach.plain_http),
         },
         Controller {
             name: "demo",
             by_default: false,
-            kind: Arc::new(demo::Demo::default()),
+            kinds: vec![Arc::new(demo::Demo::default())],
         },
     ]
 }
 
 /// What the person who runs the operator allows it to reach.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Reach {
     /// Issuers may be spoken to without TLS.
     pub plain_http: bool,
+    /// The GitLabs that resources may name. None: gitlab.com alone.
+    pub base_urls: Vec<gitlab::BaseUrl>,
 }
 
+/// One word for `--controllers`, and the kinds that it switches on.
 #[derive(Debug, Clone)]
 pub struct Controller {
     pub name: &'static str,
     pub by_default: bool,
-    pub kind: Arc<dyn Kind>,
+    pub kinds: Vec<Arc<dyn Kind>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -44,30 +53,29 @@ pub struct UnknownController {
     known: String,
 }
 
-/// The controllers with these names; without names, those that run by default.
-pub fn named(names: &[String], reach: Reach) -> Result<Vec<Arc<dyn Kind>>, UnknownController> {
+/// The kinds of the controllers with these names; without names, of those that run by default.
+pub fn named(names: &[String], reach: &Reach) -> Result<Vec<Arc<dyn Kind>>, UnknownController> {
     let all = all(reach);
-    if names.is_empty() {
-        return Ok(all
-            .into_iter()
-            .filter(|controller| controller.by_default)
-            .map(|controller| controller.kind)
-            .collect());
-    }
-    names
+    if let Some(unknown) = names
         .iter()
-        .map(|name| {
-            all.iter()
-                .find(|controller| controller.name == name)
-                .map(|controller| controller.kind.clone())
-                .ok_or_else(|| UnknownController {
-                    name: name.clone(),
-                    known: all
-                        .iter()
-                        .map(|controller| controller.name)
-                        .collect::<Vec<_>>()
-                        .join(", "),
-                })
-        })
-        .collect()
+        .find(|name| all.iter().all(|known| known.name != **name))
+    {
+        let known: Vec<&str> = all.iter().map(|controller| controller.name).collect();
+        return Err(UnknownController {
+            name: unknown.clone(),
+            known: known.join(", "),
+        });
+    }
+    let wanted = |controller: &Controller| {
+        if names.is_empty() {
+            controller.by_default
+        } else {
+            names.iter().any(|name| name == controller.name)
+        }
+    };
+    Ok(all
+        .into_iter()
+        .filter(wanted)
+        .flat_map(|controller| controller.kinds)
+        .collect())
 }

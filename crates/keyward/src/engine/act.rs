@@ -11,11 +11,12 @@ use serde_json::json;
 use sources::{Order, Values};
 
 use super::ask::{open, open_as_minted};
+use super::events::Happening;
 use super::observe::{Fresh, Sight};
 use super::secrets::{self, Record};
 use super::trouble::Fault;
 use super::world::World;
-use super::{events, names, report};
+use super::{Wish, events, names, obstacle, report};
 
 /// Performs exactly this step.
 pub async fn act(
@@ -194,7 +195,13 @@ async fn claim(world: &World, sight: &mut Sight, version: Version) -> Result<(),
         sight.saw_secret(seen);
         return Ok(());
     }
-    let blank = secrets::reserved(sight.kind.as_ref(), &sight.object, &target, version);
+    let blank = secrets::reserved(
+        sight.kind.as_ref(),
+        &sight.object,
+        &target,
+        version,
+        &wish.keys,
+    );
     match world
         .timed(act, api.create(&PostParams::default(), &blank))
         .await
@@ -203,7 +210,7 @@ async fn claim(world: &World, sight: &mut Sight, version: Version) -> Result<(),
             sight.saw_secret(created);
             Ok(())
         }
-        Err(Fault::Outrun(_)) => take_over(world, sight, &target, version, wish.adopt).await,
+        Err(Fault::Outrun(_)) => take_over(world, sight, &target, version, &wish).await,
         Err(fault) => Err(fault),
     }
 }
@@ -223,7 +230,7 @@ async fn take_over(
     sight: &mut Sight,
     target: &SecretName,
     version: Version,
-    adopt: bool,
+    wish: &Wish,
 ) -> Result<(), Fault> {
     let act = "taking over the Secret";
     let api = world.secrets(&sight.namespace());
@@ -232,17 +239,20 @@ async fn take_over(
         sight.saw_secret(found);
         return Ok(());
     }
-    let foreign = found.labels().contains_key(names::OWNER_UID) || found.immutable == Some(true);
-    if !adopt || foreign {
-        let detail = format!("the Secret {target} exists and is not this resource's");
-        sight.obstacle = Some(Refusal {
+    let (kind, object) = (sight.kind.as_ref(), &sight.object);
+    let mut refusal = obstacle::not_ours(kind, object, target, &found.metadata, wish.adopt);
+    if found.immutable == Some(true) {
+        refusal.get_or_insert_with(|| Refusal {
             because: Because::SecretNotAdopted,
-            detail,
+            detail: format!("the Secret {target} exists and is immutable"),
         });
+    }
+    if refusal.is_some() {
+        sight.obstacle = refusal;
         return Ok(());
     }
-    let mut ours = secrets::adopted(sight.kind.as_ref(), &sight.object, &found, version);
-    if let Some(digest) = digest_when_claimed(sight, &found) {
+    let mut ours = secrets::adopted(kind, object, &found, version, &wish.keys);
+    if let Some(digest) = digest_when_claimed(sight, &ours) {
         ours.annotations_mut().insert(names::DIGEST.into(), digest);
     }
     let seen = world
@@ -251,7 +261,10 @@ async fn take_over(
             api.replace(target.as_str(), &PostParams::default(), &ours),
         )
         .await?;
-    events::write(world, sight, &events::took_ownership(target)).await;
+    let adopted = Happening::Adopted { target };
+    if let Some(note) = sight.kind.tells(&sight.object, &adopted) {
+        events::write(world, sight, &note).await;
+    }
     sight.saw_secret(seen);
     Ok(())
 }
@@ -272,6 +285,7 @@ async fn mint(world: &World, sight: &mut Sight, version: Version) -> Result<(), 
             stored.version == version && stored.role == lifecycle::Role::Draft
         })
     });
+    let now = world.now();
     let order = Order {
         mark: sight.owner(world).mark(version),
         chosen: draft.map(secrets::values),
@@ -279,8 +293,8 @@ async fn mint(world: &World, sight: &mut Sight, version: Version) -> Result<(), 
             Minting::SelfRotating => sight.target_values(),
             Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => None,
         },
-        wish: wish.order,
-        now: world.now(),
+        wish: sight.kind.order(&sight.object, wish, now),
+        now,
     };
     sight.mine = None;
     // Whatever becomes of the request, what was known to work before it need not work after it.
@@ -348,7 +362,15 @@ async fn store(world: &World, sight: &mut Sight, version: Version) -> Result<(),
         .find(|secret| secret.name_any() == target.as_str());
     let known = known.ok_or(Fault::Outrun(act))?;
     let digest = sight.kind.terms(&sight.object).issuer.minting != Minting::Provided;
-    let swapped = secrets::swapped(known, &sight.object, &record, &fresh.values, digest);
+    let swapped = secrets::swapped(
+        sight.kind.as_ref(),
+        known,
+        &sight.object,
+        &record,
+        &fresh.values,
+        digest,
+        &wish.keys,
+    );
     let api = world.secrets(&sight.namespace());
     // A replace carries the resourceVersion that was read, so that a changed Secret refuses it.
     let seen = world

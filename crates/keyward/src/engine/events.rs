@@ -5,7 +5,7 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
-use lifecycle::{Because, LedgerState, SecretName, Severity, Version};
+use lifecycle::{Because, IssuedId, Ledger, LedgerState, Purpose, SecretName, Severity, Version};
 
 use super::observe::Sight;
 use super::trouble::Fault;
@@ -20,6 +20,29 @@ pub struct Note {
     pub text: String,
     /// Set: the event's name is made from it, so that saying it twice says it once.
     pub once: Option<String>,
+}
+
+/// What people may be told of. Each kind has its own words for it, or none.
+#[derive(Debug, Clone, Copy)]
+pub enum Happening<'a> {
+    /// A version is about to be made.
+    Begun { version: Version, cause: Because },
+    /// Value and record of a version are in its Secret.
+    Stored { version: Version },
+    /// A version became the current one.
+    Published { ledger: &'a Ledger },
+    /// Something failed, and is tried again later.
+    Failed {
+        purpose: Purpose,
+        because: Because,
+        detail: &'a str,
+    },
+    /// An old version is gone from the issuer.
+    Revoked { id: &'a IssuedId },
+    /// A Secret that was not ours was taken over.
+    Adopted { target: &'a SecretName },
+    /// A person has to act, and that is new.
+    Stalled { because: Because, message: &'a str },
 }
 
 pub fn normal(reason: &str, action: &'static str, text: String) -> Note {

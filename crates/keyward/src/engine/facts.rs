@@ -62,6 +62,10 @@ fn resource(sight: &Sight, ledger: LedgerState, delivery: Delivery) -> Resource 
             .map(|current| current.secret.clone()),
         LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
     };
+    let handled = match &ledger {
+        LedgerState::Is(ledger) => ledger.handled.clone(),
+        LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
+    };
     let mirrored = match delivery {
         Delivery::Versioned => sight.kind.named_in_status(object) == current,
         // The Secret itself is what consumers read.
@@ -76,7 +80,7 @@ fn resource(sight: &Sight, ledger: LedgerState, delivery: Delivery) -> Resource 
         suspended: note(names::SUSPEND).is_some_and(|value| value == "true"),
         mirrored,
         named: sight.kind.named_in_status(object),
-        rotate: note(names::ROTATE).map(|token| token.chars().take(253).collect()),
+        rotate: sight.kind.rotate_request(object, handled.as_deref()),
         rollback: note(names::ROLLBACK).and_then(|version| version.parse().ok()),
         revoke_now: note(names::REVOKE_NOW).is_some_and(|uid| *uid == sight.uid()),
         ledger,

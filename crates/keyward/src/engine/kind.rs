@@ -5,12 +5,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
 use kube::api::{ApiResource, DynamicObject};
 use lifecycle::{
     Entry, Fingerprint, Holder, IssuedId, Issuer, Ledger, Policy, Refusal, SecretName, Version,
 };
 use sources::Source;
 
+use super::events::{self, Happening, Note};
+use super::names;
 use super::reader::{Closed, Reader};
 use super::report::Report;
 use super::trouble::Fault;
@@ -56,6 +59,33 @@ pub trait Kind: Send + Sync + fmt::Debug {
 
     /// What the spec asks for, or what is wrong with it.
     fn wish(&self, object: &DynamicObject) -> Result<Wish, Refusal>;
+
+    /// What the source is asked for at this moment, in its own words.
+    fn order(&self, _object: &DynamicObject, wish: Wish, _now: Timestamp) -> serde_json::Value {
+        wish.order
+    }
+
+    /// The request for a rotation that stands. It equals `handled`, the one that was handled last, if nothing new is
+    /// asked for.
+    fn rotate_request(&self, object: &DynamicObject, _handled: Option<&str>) -> Option<String> {
+        let note = object.annotations().get(names::ROTATE)?;
+        Some(note.chars().take(253).collect())
+    }
+
+    /// The rotate annotation that a handled request answers to.
+    fn annotation_in<'a>(&self, handled: &'a str) -> Option<&'a str> {
+        Some(handled)
+    }
+
+    /// Something else in the cluster that stands in the way of the spec. What is on its way out is finished all the
+    /// same. Read live, at the beginning of each pass.
+    async fn obstacle(
+        &self,
+        _object: &DynamicObject,
+        _reader: &mut Reader<'_>,
+    ) -> Result<Option<Refusal>, Fault> {
+        Ok(None)
+    }
 
     /// When the current version should be replaced.
     fn due(&self, object: &DynamicObject, current: &Entry) -> Option<Timestamp>;
@@ -109,6 +139,11 @@ pub trait Kind: Send + Sync + fmt::Debug {
         BTreeMap::new()
     }
 
+    /// Annotations for its Secrets beside the engine's.
+    fn annotations(&self, _object: &DynamicObject) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
     /// The Secret that status names now.
     fn named_in_status(&self, object: &DynamicObject) -> Option<SecretName>;
 
@@ -129,6 +164,26 @@ pub trait Kind: Send + Sync + fmt::Debug {
             current.version, current.secret
         );
         Some((reason, text))
+    }
+
+    /// The event that tells of this, if one does.
+    fn tells(&self, object: &DynamicObject, happening: &Happening) -> Option<Note> {
+        match happening {
+            Happening::Published { ledger } => {
+                let (reason, text) = self.published(object, ledger)?;
+                Some(events::normal(reason, "Publish", text))
+            }
+            Happening::Revoked { .. } => Some(events::normal(
+                "Revoked",
+                "Revoke",
+                "an old version was revoked, and the issuer confirmed it".to_owned(),
+            )),
+            Happening::Failed { because, .. } => {
+                Some(events::warning(*because, "Wait", because.to_string()))
+            }
+            Happening::Adopted { target } => Some(events::took_ownership(target)),
+            Happening::Begun { .. } | Happening::Stored { .. } | Happening::Stalled { .. } => None,
+        }
     }
 
     /// Status as it should be, whole. The engine writes it only if it differs.
@@ -152,6 +207,8 @@ pub struct Wish {
     pub target: Option<SecretName>,
     /// In place: a Secret of that name that is not ours may be taken over.
     pub adopt: bool,
+    /// In place: the keys of that Secret that are ours. None: all of them.
+    pub keys: Vec<String>,
 }
 
 /// A Secret that a predecessor made, read as a version of ours.

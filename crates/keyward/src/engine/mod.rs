@@ -16,6 +16,7 @@ pub mod limits;
 pub mod logins;
 pub mod names;
 pub mod observe;
+mod obstacle;
 pub mod pass;
 pub mod policy;
 pub mod queue;

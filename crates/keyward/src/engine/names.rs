@@ -1,5 +1,8 @@
 //! Keyward's own labels, annotations and finalizers. Kinds of the published designs bring their own beside these.
 
+/// What every label and annotation of ours starts with.
+pub const PREFIX: &str = "keyward.dev/";
+
 /// On a resource: what must be remembered. Written only by the engine.
 pub const LEDGER: &str = "keyward.dev/ledger";
 /// On a resource: any new value asks for a rotation.
@@ -35,6 +38,8 @@ pub const EXPIRES: &str = "keyward.dev/expires";
 pub const CLAIM: &str = "keyward.dev/claim";
 /// A salted digest of the value, to notice that somebody changed it (in place; never of a value a person chose).
 pub const DIGEST: &str = "keyward.dev/digest";
+/// The keys that are ours, separated by commas, in a Secret that has others too (in place). Without it, all are.
+pub const KEYS: &str = "keyward.dev/keys";
 /// Whose it is and with what spec, so that it can be put in order even after its resource was removed by force.
 pub const SOURCE: &str = "keyward.dev/source";
 

@@ -16,7 +16,7 @@ use super::queue::Horizon;
 use super::reader::Inputs;
 use super::trouble::Fault;
 use super::world::World;
-use super::{Key, Kind, names, secrets};
+use super::{Key, Kind, names, obstacle, secrets};
 
 /// How many Secrets that are gone are remembered: their late events must not wake anybody.
 const MOST_GONE: usize = 16;
@@ -173,6 +173,11 @@ pub async fn observe(
     memory.last = Some(object.clone());
     let fresh_login = has_setbacks(&object);
     let reached = world.source(key.kind, &object, fresh_login).await?;
+    let obstacle = if gone {
+        None
+    } else {
+        obstacle::find(world, kind.as_ref(), &object, &secrets).await?
+    };
     Ok(Some(Sight {
         kind,
         object,
@@ -196,7 +201,7 @@ pub async fn observe(
         failed: None,
         checked: memory.checked,
         compared: false,
-        obstacle: None,
+        obstacle,
     }))
 }
 

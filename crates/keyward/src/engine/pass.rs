@@ -2,16 +2,20 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
-use lifecycle::{Because, Decision, Next, Severity, Step, View, decide};
+use lifecycle::{
+    Because, Change, Decision, IssuedId, Ledger, LedgerState, Next, Purpose, Severity, Step, View,
+    decide,
+};
 
 use super::act::act;
 use super::ask::ask;
+use super::events::{Happening, Note};
 use super::facts::facts;
 use super::observe::{Memory, Sight, look_again, observe};
 use super::queue::Horizon;
 use super::trouble::Fault;
 use super::world::World;
-use super::{Key, events, inherit, report};
+use super::{Key, conditions, events, inherit, report};
 
 /// More decisions than any life needs in one go; beyond this the pass yields and is taken up again.
 const MOST_DECISIONS: usize = 64;
@@ -158,6 +162,7 @@ async fn perform(
     step: &Step,
     decision: &Decision,
 ) -> Result<(), Fault> {
+    let note = announcement(sight, step, decision);
     let begun = std::time::Instant::now();
     let result = act(world, sight, step, decision).await;
     world.telemetry.step(
@@ -177,7 +182,9 @@ async fn perform(
                 reason = decision.because.code(),
                 "done"
             );
-            announce(world, sight, step, decision).await;
+            if let Some(note) = note {
+                events::write(world, sight, &note).await;
+            }
             Ok(())
         }
         Err(
@@ -201,37 +208,48 @@ async fn perform(
     }
 }
 
-/// Events for what people ask about afterwards: a new version, the end of an old one.
-async fn announce(world: &World, sight: &Sight, step: &Step, decision: &Decision) {
-    let note = match step {
-        Step::Record {
-            change: lifecycle::Change::Publish,
-            ledger,
-        } => {
-            let Some((reason, text)) = sight.kind.published(&sight.object, ledger) else {
-                return;
-            };
-            events::normal(reason, "Publish", text)
-        }
-        Step::Record {
-            change: lifecycle::Change::Forget,
-            ..
-        } => events::normal(
-            "Revoked",
-            "Revoke",
-            "an old version was revoked, and the issuer confirmed it".to_owned(),
-        ),
-        Step::Record {
-            change: lifecycle::Change::Setback(_),
-            ..
-        } if events::worth_saying(decision.because) => {
-            events::warning(decision.because, "Wait", decision.because.to_string())
-        }
-        Step::Record { .. }
-        | Step::Draft(_)
+/// What people ask about afterwards: a new version, the end of an old one, trouble. Said once the step is done.
+fn announcement(sight: &Sight, step: &Step, decision: &Decision) -> Option<Note> {
+    let because = decision.because;
+    let before = super::facts::ledger(sight);
+    let happening = match step {
+        Step::Record { change, ledger } => match change {
+            Change::Intent => {
+                let intent = ledger.intent.as_ref()?;
+                Happening::Begun {
+                    version: intent.version,
+                    cause: intent.cause,
+                }
+            }
+            Change::Publish => Happening::Published { ledger },
+            Change::Forget => Happening::Revoked {
+                id: forgotten(&before, ledger)?,
+            },
+            Change::Setback(purpose) if events::worth_saying(because) => Happening::Failed {
+                purpose: *purpose,
+                because,
+                detail: detail(ledger, *purpose),
+            },
+            // An attempt that failed is given up with what failed in one write.
+            Change::Bump if events::worth_saying(because) => Happening::Failed {
+                purpose: Purpose::Mint,
+                because,
+                detail: detail(ledger, Purpose::Mint),
+            },
+            Change::Setback(_)
+            | Change::Bump
+            | Change::Rebuilt
+            | Change::Rollback
+            | Change::Seal
+            | Change::Condemn
+            | Change::Leave
+            | Change::Adopt
+            | Change::Tidy => return None,
+        },
+        Step::Store(version) => Happening::Stored { version: *version },
+        Step::Draft(_)
         | Step::Claim(_)
         | Step::Mint(_)
-        | Step::Store(_)
         | Step::Mirror
         | Step::Fence { .. }
         | Step::Revoke { .. }
@@ -240,9 +258,37 @@ async fn announce(world: &World, sight: &Sight, step: &Step, decision: &Decision
         | Step::Discard { .. }
         | Step::LetGo { .. }
         | Step::Warn { .. }
-        | Step::Unguard => return,
+        | Step::Unguard => return None,
     };
-    events::write(world, sight, &note).await;
+    sight.kind.tells(&sight.object, &happening)
+}
+
+/// The version that is on its way out in one ledger and not in the next.
+fn forgotten<'a>(before: &'a LedgerState, after: &Ledger) -> Option<&'a IssuedId> {
+    match before {
+        LedgerState::Is(before) => before
+            .retiring
+            .iter()
+            .find(|old| {
+                after
+                    .retiring
+                    .iter()
+                    .all(|entry| entry.version != old.version)
+            })
+            .map(|entry| &entry.id),
+        LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
+    }
+}
+
+/// What exactly went wrong, as it is written down.
+fn detail(ledger: &Ledger, purpose: Purpose) -> &str {
+    let setback = match purpose {
+        Purpose::Mint => ledger.setbacks.mint.as_ref(),
+        Purpose::Retire => ledger.setbacks.retire.as_ref(),
+        Purpose::RetireVersion(version) => ledger.setbacks.versions.get(&version),
+        Purpose::Check => ledger.setbacks.check.as_ref(),
+    };
+    setback.map_or("", |setback| &setback.detail)
 }
 
 /// At rest, status says what is so.
@@ -259,5 +305,26 @@ async fn rest(world: &World, sight: &mut Sight, decision: &Decision) -> Result<(
             "resting in trouble"
         );
     }
-    report::write(world, sight, decision).await
+    let note = view.stalled.then(|| newly_stalled(sight, &view)).flatten();
+    report::write(world, sight, decision).await?;
+    if let Some(note) = note {
+        events::write(world, sight, &note).await;
+    }
+    Ok(())
+}
+
+/// A person has to act, and status does not say so yet.
+fn newly_stalled(sight: &Sight, view: &View) -> Option<Note> {
+    let said = conditions::of(sight.object.data.get("status"));
+    let known = said.iter().any(|condition| {
+        condition["type"] == "Stalled" && condition["reason"] == view.because.code()
+    });
+    if known {
+        return None;
+    }
+    let stalled = Happening::Stalled {
+        because: view.because,
+        message: &view.message,
+    };
+    sight.kind.tells(&sight.object, &stalled)
 }

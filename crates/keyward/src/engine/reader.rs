@@ -8,7 +8,8 @@ use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use lifecycle::Refusal;
 use sources::Values;
 
-use super::secrets;
+use super::queue::Sighting;
+use super::{Key, names, secrets};
 use super::trouble::Fault;
 use super::world::World;
 
@@ -144,6 +145,47 @@ impl<'a> Reader<'a> {
         self.inputs
             .push((Input::all(&self.namespace, resource), version));
         Ok(found)
+    }
+
+    /// Every resource of this kind in the namespace, without taking note of it: a change wakes nobody.
+    pub async fn look_at_all(&mut self, resource: &ApiResource) -> Result<Vec<DynamicObject>, Fault> {
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.world.client.clone(), &self.namespace, resource);
+        let act = "reading the neighbours";
+        match self.world.timed(act, api.list(&ListParams::default())).await {
+            Ok(list) => Ok(list.items),
+            Err(Fault::Outrun(_)) => Ok(Vec::new()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// The Secrets of this namespace that are ours, each with the uid of the resource it belongs to.
+    pub async fn owned_secrets(&mut self) -> Result<Vec<(String, String)>, Fault> {
+        let api = self.world.secrets(&self.namespace);
+        let ours = ListParams::default().labels(names::OWNER_UID);
+        let list = self
+            .world
+            .timed("reading whose Secrets there are", api.list_metadata(&ours))
+            .await?;
+        let owner = |secret: &kube::api::PartialObjectMeta<Secret>| {
+            let uid = secret.labels().get(names::OWNER_UID)?.clone();
+            Some((secret.name_any(), uid))
+        };
+        Ok(list.items.iter().filter_map(owner).collect())
+    }
+
+    /// Has another resource looked at soon.
+    pub fn wake(&self, resource: &ApiResource, name: &str) {
+        let kinds = &self.world.kinds;
+        if let Some(kind) = kinds.iter().position(|kind| kind.resource() == resource) {
+            let key = Key {
+                kind,
+                namespace: self.namespace.clone(),
+                name: name.to_owned(),
+                departed: None,
+            };
+            self.world.queue.sighted(&key, Sighting::Other);
+        }
     }
 
     /// Something that was read and that a new try depends on: what failed is tried again at once when it changes.

@@ -64,23 +64,31 @@ pub fn reserved(
     object: &DynamicObject,
     name: &SecretName,
     claim: Version,
+    keys: &[String],
 ) -> Secret {
     let mut secret = bare(kind, object, name.as_str(), "target");
     secret.metadata.finalizers = Some(vec![kind.secret_finalizer().to_owned()]);
+    note_keys(&mut secret, keys);
     annotate(&mut secret, names::CLAIM, claim.to_string());
     annotate(&mut secret, names::SOURCE, source_of(object));
     secret
 }
 
-/// The same Secret with a new value in it, whole; to be written only if it is still as it was read.
+/// The same Secret with a new value in it, whole; to be written only if it is still as it was read. Where only some of
+/// its keys are ours, the others stay.
 pub fn swapped(
+    kind: &dyn Kind,
     present: &Secret,
     object: &DynamicObject,
     record: &Record,
     values: &Values,
     digest: bool,
+    keys: &[String],
 ) -> Secret {
     let mut secret = present.clone();
+    let mut kept = others(&secret);
+    note_keys(&mut secret, keys);
+    secret.annotations_mut().extend(kind.annotations(object));
     write_record(&mut secret, record);
     annotate(&mut secret, names::SOURCE, source_of(object));
     let uid = object.uid().unwrap_or_default();
@@ -95,33 +103,93 @@ pub fn swapped(
             secret.annotations_mut().remove(names::DIGEST);
         }
     }
-    secret.data = Some(data(values));
+    kept.extend(data(values));
+    secret.data = Some(kept);
     secret.metadata.managed_fields = None;
     secret
 }
 
-/// The digest of what is in a Secret now; `None` where nothing is.
+/// The keys of this Secret that are ours; `None`: all of them.
+fn our_keys(secret: &Secret) -> Option<Vec<&str>> {
+    let keys = secret.annotations().get(names::KEYS)?;
+    Some(keys.split(',').filter(|key| !key.is_empty()).collect())
+}
+
+fn note_keys(secret: &mut Secret, keys: &[String]) {
+    if keys.is_empty() {
+        secret.annotations_mut().remove(names::KEYS);
+    } else {
+        annotate(secret, names::KEYS, keys.join(","));
+    }
+}
+
+/// What is in it that is ours.
+fn our_data(secret: &Secret) -> impl Iterator<Item = (&str, &[u8])> {
+    let keys = our_keys(secret);
+    let all = secret.data.iter().flatten();
+    all.map(|(key, value)| (key.as_str(), value.0.as_slice()))
+        .filter(move |(key, _)| keys.as_ref().is_none_or(|keys| keys.contains(key)))
+}
+
+/// What is in it that is not.
+fn others(secret: &Secret) -> BTreeMap<String, ByteString> {
+    let Some(ours) = our_keys(secret) else {
+        return BTreeMap::new();
+    };
+    let mut data = secret.data.clone().unwrap_or_default();
+    data.retain(|key, _| !ours.contains(&key.as_str()));
+    data
+}
+
+/// Whether a value is in it, under every key that is ours.
+fn is_filled(secret: &Secret) -> bool {
+    let found = our_data(secret).count();
+    let wanted = our_keys(secret).map_or(1, |keys| keys.len().max(1));
+    found >= wanted
+}
+
+/// The digest of what is in a Secret now, as far as it is ours; `None` where nothing is.
 pub fn digest_now(secret: &Secret, object: &DynamicObject) -> Option<String> {
-    let data = secret.data.as_ref().filter(|data| !data.is_empty())?;
-    let values = data
-        .iter()
-        .map(|(key, value)| (key.as_str(), value.0.as_slice()));
-    Some(digest_of(&object.uid().unwrap_or_default(), values))
+    if !is_filled(secret) {
+        return None;
+    }
+    let uid = object.uid().unwrap_or_default();
+    Some(digest_of(&uid, our_data(secret)))
 }
 
 /// A Secret that is not ours, taken over because the owner asked for it: record and value come with the first store.
+///
+/// What others put on it stays, labels and owners too. A controller that has it keeps it: ours is then one owner more,
+/// which is enough to be woken by it.
 pub fn adopted(
     kind: &dyn Kind,
     object: &DynamicObject,
     present: &Secret,
     claim: Version,
+    keys: &[String],
 ) -> Secret {
     let mut secret = present.clone();
+    // Of an earlier life, under another resource that let it go.
+    for stale in RECORD {
+        secret.annotations_mut().remove(*stale);
+    }
     let ours = bare(kind, object, &present.name_any(), "target");
-    secret.labels_mut().extend(ours.labels().clone());
+    for (key, value) in ours.labels() {
+        let own = key.starts_with(names::PREFIX);
+        let label = secret.labels_mut().entry(key.clone());
+        let label = label.or_insert_with(|| value.clone());
+        if own {
+            label.clone_from(value);
+        }
+    }
+    let mut reference = owner_reference(kind, object);
     let owners = secret.owner_references_mut();
-    owners.retain(|owner| owner.controller != Some(true));
-    owners.push(owner_reference(kind, object));
+    owners.retain(|owner| owner.uid != reference.uid);
+    if owners.iter().any(|owner| owner.controller == Some(true)) {
+        reference.controller = None;
+    }
+    owners.push(reference);
+    note_keys(&mut secret, keys);
     annotate(&mut secret, names::CLAIM, claim.to_string());
     annotate(&mut secret, names::SOURCE, source_of(object));
     let finalizers = secret.finalizers_mut();
@@ -142,7 +210,7 @@ pub fn inherited(
     present: &Secret,
     record: &Record,
 ) -> Secret {
-    let mut secret = adopted(kind, object, present, record.version);
+    let mut secret = adopted(kind, object, present, record.version, &[]);
     secret.annotations_mut().remove(names::CLAIM);
     secret
         .labels_mut()
@@ -167,6 +235,7 @@ fn bare(kind: &dyn Kind, object: &DynamicObject, name: &str, role: &str) -> Secr
             name: Some(name.to_owned()),
             namespace: object.namespace(),
             labels: Some(labels),
+            annotations: Some(kind.annotations(object)),
             owner_references: Some(vec![owner_reference(kind, object)]),
             ..ObjectMeta::default()
         },
@@ -186,6 +255,18 @@ pub fn owner_reference(kind: &dyn Kind, object: &DynamicObject) -> OwnerReferenc
         block_owner_deletion: None,
     }
 }
+
+/// What [`write_record`] and a claim leave on a Secret.
+const RECORD: &[&str] = &[
+    names::VERSION,
+    names::ISSUED_ID,
+    names::PRINT,
+    names::MINTED,
+    names::EXPIRES,
+    names::CLAIM,
+    names::DIGEST,
+    names::KEYS,
+];
 
 fn write_record(secret: &mut Secret, record: &Record) {
     annotate(secret, names::VERSION, record.version.to_string());
@@ -277,15 +358,9 @@ pub fn read(kind: &dyn Kind, secret: &Secret) -> Option<Stored> {
         None if role == Role::Target => Version::default(),
         None => return None,
     };
-    let filled = secret.data.as_ref().is_some_and(|data| !data.is_empty());
-    let unchanged = note(names::DIGEST).is_none_or(|digest| {
-        let data = secret.data.iter().flatten();
-        digest
-            == digest_of(
-                uid,
-                data.map(|(key, value)| (key.as_str(), value.0.as_slice())),
-            )
-    });
+    let filled = is_filled(secret);
+    let unchanged =
+        note(names::DIGEST).is_none_or(|digest| digest == digest_of(uid, our_data(secret)));
     let frozen = role != Role::Final || secret.immutable == Some(true);
     let ours = kind.secret_finalizer();
     Some(Stored {

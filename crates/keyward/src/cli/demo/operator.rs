@@ -28,7 +28,7 @@ impl Operator {
             let Ok(client) = Client::try_from(config) else {
                 return;
             };
-            let Ok(kinds) = controllers::named(&["appcred".to_owned()], Reach::default()) else {
+            let Ok(kinds) = controllers::named(&["appcred".to_owned()], &Reach::default()) else {
                 return;
             };
             if let Ok(engine) =

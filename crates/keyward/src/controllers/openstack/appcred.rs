@@ -242,6 +242,7 @@ impl Kind for AppCred {
             order: json!(order),
             target: None,
             adopt: false,
+            keys: Vec::new(),
         })
     }
 

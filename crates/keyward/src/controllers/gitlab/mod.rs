@@ -1,0 +1,248 @@
+//! Tokens of GitLab on the engine: of projects, of groups, and personal ones that rotate themselves.
+
+mod cycles;
+mod events;
+mod force;
+mod place;
+mod schedule;
+mod spec;
+mod status;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use kube::api::{ApiResource, DynamicObject};
+use lifecycle::{Delivery, Entry, Fingerprint, IssuedId, Policy, Refusal, Retire, SecretName, Version};
+use serde_json::{Value, json};
+use sources::Source;
+use sources::gitlab::{PERSONAL, RESOURCE, RotateWish, TokenWish};
+
+use crate::api::gitlab::{
+    GitLabGroupAccessToken, GitLabPersonalAccessToken, GitLabProjectAccessToken,
+};
+use crate::engine::events::{Happening, Note};
+use crate::engine::report::Report;
+use crate::engine::trouble::Fault;
+use crate::engine::{Closed, Kind, Reader, Terms, Wish, names};
+use cycles::Dependencies;
+use place::{Place, Places};
+
+pub use place::BaseUrl;
+
+/// A leaving resource whose tokens cannot be revoked is let go after this time, with a warning that names them: they
+/// end by themselves.
+const ABANDONED_AFTER: SignedDuration = SignedDuration::from_hours(1);
+
+/// Which of the three.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Which {
+    Project,
+    Group,
+    Personal,
+}
+
+impl Which {
+    fn resource(self) -> ApiResource {
+        match self {
+            Self::Project => ApiResource::erase::<GitLabProjectAccessToken>(&()),
+            Self::Group => ApiResource::erase::<GitLabGroupAccessToken>(&()),
+            Self::Personal => ApiResource::erase::<GitLabPersonalAccessToken>(&()),
+        }
+    }
+
+    /// The kind, for people.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Project => "GitLabProjectAccessToken",
+            Self::Group => "GitLabGroupAccessToken",
+            Self::Personal => "GitLabPersonalAccessToken",
+        }
+    }
+}
+
+/// One of the three kinds. They share their connections, and what is known of who depends on whom.
+#[derive(Debug)]
+pub struct GitLab {
+    which: Which,
+    resource: ApiResource,
+    places: Arc<Places>,
+    dependencies: Arc<Dependencies>,
+    all: Arc<[(Which, ApiResource)]>,
+}
+
+/// The three kinds, speaking to these addresses and no others; to gitlab.com alone if there are none.
+pub fn kinds(allowed: &[BaseUrl], plain_http: bool) -> Vec<Arc<dyn Kind>> {
+    let all: Arc<[(Which, ApiResource)]> = [Which::Project, Which::Group, Which::Personal]
+        .into_iter()
+        .map(|which| (which, which.resource()))
+        .collect();
+    let places = Arc::new(Places::new(allowed, plain_http));
+    let dependencies = Arc::new(Dependencies::default());
+    all.iter()
+        .map(|(which, resource)| -> Arc<dyn Kind> {
+            Arc::new(GitLab {
+                which: *which,
+                resource: resource.clone(),
+                places: places.clone(),
+                dependencies: dependencies.clone(),
+                all: all.clone(),
+            })
+        })
+        .collect()
+}
+
+#[async_trait]
+impl Kind for GitLab {
+    fn resource(&self) -> &ApiResource {
+        &self.resource
+    }
+
+    fn controller(&self) -> &'static str {
+        "gitlab"
+    }
+
+    /// The grace period is the policy, to the minute: no overlap beside it, and never more than one token too many.
+    fn terms(&self, object: &DynamicObject) -> Terms {
+        let (issuer, grace) = match self.which {
+            Which::Project | Which::Group => (RESOURCE, spec::grace_or_longest(object)),
+            Which::Personal => (PERSONAL, SignedDuration::ZERO),
+        };
+        let policy = Policy {
+            delivery: Delivery::InPlace,
+            retire: Retire::AfterGrace(grace),
+            overlap: SignedDuration::ZERO,
+            deletion: spec::deletion(self.which, object),
+            one_extra: true,
+            unused: spec::waits_until_unused(object),
+            abandon: Some(ABANDONED_AFTER),
+            ..Policy::default()
+        };
+        Terms { policy, issuer }
+    }
+
+    fn wish(&self, object: &DynamicObject) -> Result<Wish, Refusal> {
+        let asked = spec::read(self.which, object)?;
+        let mut parts = vec![
+            self.which.word().to_owned(),
+            asked.place.base_url.clone(),
+            format!("{:?}", asked.place.home()),
+            asked.place.export.key.clone(),
+        ];
+        if let Some(rights) = &asked.rights {
+            parts.push(rights.level.number().to_string());
+            parts.extend(rights.scopes.iter().cloned());
+        }
+        Ok(Wish {
+            print: Fingerprint::of(parts.iter().map(String::as_str)),
+            // Made when it is asked for: how long a token must live depends on the time.
+            order: Value::Null,
+            target: Some(SecretName::from(asked.secret.as_str())),
+            adopt: asked.adopt,
+            keys: vec![asked.place.export.key],
+        })
+    }
+
+    fn order(&self, object: &DynamicObject, _wish: Wish, now: Timestamp) -> Value {
+        let Ok(asked) = spec::read(self.which, object) else {
+            return Value::Null;
+        };
+        let lifetime_seconds = asked.schedule.life(now).as_secs();
+        let max_days = asked.most_days;
+        match asked.rights {
+            Some(rights) => json!(TokenWish {
+                scopes: rights.scopes,
+                access_level: rights.level.number().into(),
+                lifetime_seconds,
+                max_days,
+                description: format!(
+                    "Keyward: {}/{}",
+                    object.namespace().unwrap_or_default(),
+                    object.name_any()
+                ),
+            }),
+            None => json!(RotateWish {
+                lifetime_seconds,
+                max_days,
+            }),
+        }
+    }
+
+    fn rotate_request(&self, object: &DynamicObject, handled: Option<&str>) -> Option<String> {
+        let note = object.annotations().get(names::ROTATE);
+        let note: Option<String> = note.map(|note| note.chars().take(200).collect());
+        let forced = object
+            .metadata
+            .generation
+            .filter(|_| spec::force_now(object));
+        force::request(note.as_deref(), forced, handled)
+    }
+
+    fn annotation_in<'a>(&self, handled: &'a str) -> Option<&'a str> {
+        force::annotation(Some(handled))
+    }
+
+    async fn obstacle(
+        &self,
+        object: &DynamicObject,
+        reader: &mut Reader<'_>,
+    ) -> Result<Option<Refusal>, Fault> {
+        self.dependencies
+            .ring_of(self.which, object, &self.all, reader)
+            .await
+    }
+
+    fn due(&self, object: &DynamicObject, current: &Entry) -> Option<Timestamp> {
+        let asked = spec::read(self.which, object).ok()?;
+        let uid = object.uid().unwrap_or_default();
+        asked.schedule.due(&uid, current.minted, current.expires)
+    }
+
+    fn place(&self, object: &DynamicObject) -> String {
+        Place::of(self.which, object)
+            .map(|place| place.text())
+            .unwrap_or_default()
+    }
+
+    async fn open(
+        &self,
+        object: &DynamicObject,
+        reader: &mut Reader<'_>,
+    ) -> Result<Arc<dyn Source>, Closed> {
+        let place = Place::of(self.which, object)?;
+        let leaving = object.metadata.deletion_timestamp.is_some();
+        self.places.open(&place, reader, leaving).await
+    }
+
+    /// In place, the one name there is.
+    fn secret_names(
+        &self,
+        object: &DynamicObject,
+        _version: Version,
+        _id: &IssuedId,
+    ) -> Vec<SecretName> {
+        let place = Place::of(self.which, object);
+        place
+            .map(|place| vec![SecretName::from(place.export.name.as_str())])
+            .unwrap_or_default()
+    }
+
+    fn annotations(&self, object: &DynamicObject) -> BTreeMap<String, String> {
+        spec::export_annotations(object)
+    }
+
+    fn named_in_status(&self, object: &DynamicObject) -> Option<SecretName> {
+        let current = object.data.get("status")?.get("currentTokenRef")?;
+        current.get("name")?.as_str().map(SecretName::from)
+    }
+
+    fn tells(&self, object: &DynamicObject, happening: &Happening) -> Option<Note> {
+        events::tells(object, happening)
+    }
+
+    fn status(&self, report: &Report) -> Value {
+        status::of(report)
+    }
+}

@@ -1,0 +1,312 @@
+//! Where tokens live: which GitLab, whose tokens, with which login. And to which GitLabs the operator may speak at all.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::Uri;
+use kube::api::DynamicObject;
+use lifecycle::{Because, Refusal};
+use serde::{Deserialize, Serialize};
+use sources::http::Settings;
+use sources::gitlab::{Home, PersonalToken, ResourceTokens, Server};
+use sources::{SecretValue, Source};
+
+use super::Which;
+use super::spec::invalid;
+use crate::api::gitlab::shared::{GITLAB_COM, SecretKeyRef};
+use crate::engine::{Closed, Reader};
+
+/// Everything of a spec that a source is opened with. It is what is written down when a token is made, so that the token
+/// is found and revoked there, wherever the spec points by then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Place {
+    #[serde(rename = "baseURL", default = "gitlab_com")]
+    pub(super) base_url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    project: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
+    #[serde(rename = "apiTokenSecretRef", default, skip_serializing_if = "Option::is_none")]
+    pub(super) login: Option<SecretKeyRef>,
+    pub(super) export: Kept,
+}
+
+/// The Secret and key with the token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Kept {
+    pub(super) name: String,
+    #[serde(default = "token")]
+    pub(super) key: String,
+}
+
+fn gitlab_com() -> String {
+    GITLAB_COM.to_owned()
+}
+
+fn token() -> String {
+    "token".to_owned()
+}
+
+impl Place {
+    pub(super) fn of(which: Which, object: &DynamicObject) -> Result<Self, Refusal> {
+        let spec = object.data.get("spec").cloned().unwrap_or_default();
+        let place: Self =
+            serde_json::from_value(spec).map_err(|error| invalid(error.to_string()))?;
+        let home = match which {
+            Which::Project => &place.project,
+            Which::Group => &place.group,
+            Which::Personal => return Ok(Self { login: None, project: None, group: None, ..place }),
+        };
+        if home.as_deref().is_none_or(str::is_empty) {
+            return Err(invalid("project or group must be named"));
+        }
+        if place.login.is_none() {
+            return Err(invalid("apiTokenSecretRef must name a Secret"));
+        }
+        Ok(place)
+    }
+
+    /// Whose tokens they are; `None` for those of the login itself.
+    pub(super) fn home(&self) -> Option<Home> {
+        match (&self.project, &self.group) {
+            (Some(project), _) => Some(Home::Project(project.clone())),
+            (None, Some(group)) => Some(Home::Group(group.clone())),
+            (None, None) => None,
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        serde_json::json!(self).to_string()
+    }
+}
+
+/// An address that the operator may speak to: scheme, host and port exactly, and every path below its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseUrl {
+    scheme: String,
+    host: String,
+    port: u16,
+    path: String,
+}
+
+impl std::str::FromStr for BaseUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not an address such as https://gitlab.example.com");
+        let uri: Uri = text.parse().map_err(|_| wrong())?;
+        let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+            return Err(wrong());
+        };
+        let scheme = scheme.to_ascii_lowercase();
+        let default_port = match scheme.as_str() {
+            "https" => 443,
+            "http" => 80,
+            _ => return Err(wrong()),
+        };
+        let path = uri.path().trim_end_matches('/');
+        let odd = |part: &str| part == "." || part == ".." || part.contains('%');
+        let plain = uri.query().is_none()
+            && !text.contains('#')
+            && !authority.as_str().contains('@')
+            && !uri.host().unwrap_or_default().is_empty()
+            && !path.split('/').any(odd);
+        if !plain {
+            return Err(wrong());
+        }
+        Ok(Self {
+            scheme,
+            host: authority.host().to_ascii_lowercase(),
+            port: authority.port_u16().unwrap_or(default_port),
+            path: path.to_owned(),
+        })
+    }
+}
+
+impl BaseUrl {
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        let same_origin =
+            (&self.scheme, &self.host, self.port) == (&other.scheme, &other.host, other.port);
+        let below = other
+            .path
+            .strip_prefix(&self.path)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        same_origin && below
+    }
+
+    fn text(&self) -> String {
+        let Self {
+            scheme,
+            host,
+            port,
+            path,
+        } = self;
+        match (scheme.as_str(), port) {
+            ("https", 443) | ("http", 80) => format!("{scheme}://{host}{path}"),
+            _ => format!("{scheme}://{host}:{port}{path}"),
+        }
+    }
+}
+
+/// The GitLabs that are known, one pool of connections each, and those that may be spoken to.
+#[derive(Debug)]
+pub(super) struct Places {
+    allowed: Vec<BaseUrl>,
+    plain_http: bool,
+    servers: Mutex<HashMap<String, Arc<Server>>>,
+}
+
+impl Places {
+    /// Without any address, gitlab.com alone is allowed.
+    pub(super) fn new(allowed: &[BaseUrl], plain_http: bool) -> Self {
+        let mut allowed = allowed.to_vec();
+        if allowed.is_empty() {
+            allowed.extend(GITLAB_COM.parse::<BaseUrl>());
+        }
+        Self {
+            allowed,
+            plain_http,
+            servers: Mutex::default(),
+        }
+    }
+
+    /// Opens the way to a place. Whoever is leaving may come without a login: a token can end itself.
+    pub(super) async fn open(
+        &self,
+        place: &Place,
+        reader: &mut Reader<'_>,
+        leaving: bool,
+    ) -> Result<Arc<dyn Source>, Closed> {
+        let server = self.server(&place.base_url)?;
+        let key = &place.export.key;
+        let Some(home) = place.home() else {
+            // What is in its own Secret is login and credential at once.
+            let login = login_unless(leaving, reader, &place.export.name, key).await?;
+            return Ok(Arc::new(PersonalToken::new(server, login.as_ref(), key)));
+        };
+        let Some(by) = &place.login else {
+            return Err(invalid("apiTokenSecretRef must name a Secret").into());
+        };
+        let login = login_unless(leaving, reader, &by.name, &by.key).await?;
+        let tokens = ResourceTokens::new(server, home, login.as_ref(), key)
+            .map_err(|error| invalid(error.detail))?;
+        Ok(Arc::new(tokens))
+    }
+
+    /// Checked when connecting, by the address as it is then.
+    fn server(&self, base_url: &str) -> Result<Arc<Server>, Refusal> {
+        let wanted: BaseUrl = base_url.parse().map_err(invalid)?;
+        if !self.allowed.iter().any(|allowed| allowed.covers(&wanted)) {
+            let known: Vec<String> = self.allowed.iter().map(BaseUrl::text).collect();
+            return Err(invalid(format!(
+                "baseURL {base_url} is not among the addresses this operator may speak to ({}); whoever runs it can allow it with --allow-base-url",
+                known.join(", ")
+            )));
+        }
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = servers.get(base_url) {
+            return Ok(server.clone());
+        }
+        let settings = Settings {
+            allow_plain_http: self.plain_http,
+            ..Settings::default()
+        };
+        let server = Server::new(base_url, &settings)
+            .map_err(|error| invalid(format!("baseURL cannot be used: {}", error.detail)))?;
+        let server = Arc::new(server);
+        servers.insert(base_url.to_owned(), server.clone());
+        Ok(server)
+    }
+}
+
+/// A login out of its Secret; whoever is leaving may do without.
+async fn login_unless(
+    leaving: bool,
+    reader: &mut Reader<'_>,
+    secret: &str,
+    key: &str,
+) -> Result<Option<SecretValue>, Closed> {
+    match login(reader, secret, key).await {
+        Ok(login) => Ok(Some(login)),
+        Err(Closed::Refused(_)) if leaving => Ok(None),
+        Err(closed) => Err(closed),
+    }
+}
+
+/// A login out of its Secret.
+async fn login(reader: &mut Reader<'_>, secret: &str, key: &str) -> Result<SecretValue, Closed> {
+    let missing = |detail: String| {
+        Closed::Refused(Refusal {
+            because: Because::LoginMissing,
+            detail,
+        })
+    };
+    let Some((values, _)) = reader.secret(secret).await? else {
+        return Err(missing(format!(
+            "there is no Secret {secret} in this namespace"
+        )));
+    };
+    let Some(value) = values.get(key) else {
+        return Err(missing(format!("the Secret {secret} has no key {key}")));
+    };
+    let text = value.expose().trim_ascii();
+    if text.is_empty() {
+        return Err(missing(format!("the key {key} of Secret {secret} is empty")));
+    }
+    Ok(SecretValue::new(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> BaseUrl {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn only_the_same_server_and_what_is_below_its_path_is_allowed() {
+        let allowed = url("https://git.example.com/gitlab");
+        for good in [
+            "https://git.example.com/gitlab",
+            "https://GIT.example.com:443/gitlab/",
+            "https://git.example.com/gitlab/team",
+        ] {
+            assert!(allowed.covers(&url(good)), "{good}");
+        }
+        for bad in [
+            "http://git.example.com/gitlab",
+            "https://git.example.com:8443/gitlab",
+            "https://git.example.com.evil.example/gitlab",
+            "https://git.example.com/gitlab-evil",
+            "https://git.example.com/",
+        ] {
+            assert!(!allowed.covers(&url(bad)), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_address_with_anything_hidden_in_it_is_none() {
+        for bad in [
+            "https://user:word@git.example.com",
+            "https://git.example.com?x=1",
+            "https://git.example.com/a/../b",
+            "https://git.example.com/%2e%2e",
+            "ftp://git.example.com",
+            "git.example.com",
+            "/api",
+            "",
+        ] {
+            assert!(bad.parse::<BaseUrl>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn without_a_list_only_gitlab_com_is_spoken_to() {
+        let places = Places::new(&[], true);
+        assert!(places.server(GITLAB_COM).is_ok());
+        let refused = places.server("http://169.254.169.254").unwrap_err();
+        assert!(refused.detail.contains("--allow-base-url"));
+    }
+}

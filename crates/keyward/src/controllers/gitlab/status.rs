@@ -1,0 +1,101 @@
+//! Status of the three kinds: the design's fields, and a few of ours.
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use lifecycle::{Because, Entry, Retire};
+use serde_json::{Value, json};
+
+use super::events::told;
+use super::force;
+use crate::engine::conditions::{self, standard, whole_second};
+use crate::engine::report::Report;
+
+/// The whole status, as it should be.
+pub(super) fn of(report: &Report) -> Value {
+    let mut status = json!({
+        "observedGeneration": report.generation,
+        "live": report.view.live,
+        "conditions": conditions(report),
+    });
+    let mut put = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            status[key] = value;
+        }
+    };
+    let ledger = report.ledger;
+    let time = |at: Option<Timestamp>| at.map(|at| Value::from(whole_second(at)));
+    let handled = ledger.handled.as_deref();
+    put("handledRotate", force::annotation(handled).map(Value::from));
+    put(
+        "lastForceRotationGeneration",
+        force::generation(handled).map(Value::from),
+    );
+    put("nextRotationTime", time(report.view.next_rotation));
+    if let Some(current) = &ledger.current {
+        put("version", Some(current.version.to_string().into()));
+        put("lastRotationTime", time(Some(current.minted)));
+        put("currentTokenRef", Some(reference(report, current)));
+    }
+    if let Some(previous) = ledger.retiring.last() {
+        let until = revoked_at(report, previous);
+        put("previousTokenRef", Some(reference(report, previous)));
+        put("previousTokenRevocationTime", time(until));
+        // Absolute: counting down would mean writing all the time.
+        put(
+            "gracePeriod",
+            until.map(|until| format!("until {}", whole_second(until)).into()),
+        );
+    }
+    status
+}
+
+/// The recorded deadline; a grace period that was shortened since brings it forward, a longer one changes nothing.
+fn revoked_at(report: &Report, previous: &Entry) -> Option<Timestamp> {
+    let superseded = previous.superseded?;
+    let present = match report.facts.policy.retire {
+        Retire::AfterGrace(grace) => superseded.checked_add(grace).ok(),
+        Retire::WhenReleased | Retire::WhenExpired => None,
+    };
+    [previous.deadline, present].into_iter().flatten().min()
+}
+
+fn reference(report: &Report, entry: &Entry) -> Value {
+    let mut reference = json!({
+        "name": entry.secret.as_str(),
+        "namespace": report.object.namespace().unwrap_or_default(),
+        "id": entry.id.as_str(),
+    });
+    if let Some(expires) = entry.expires {
+        reference["expiresAt"] = whole_second(expires).into();
+    }
+    reference
+}
+
+/// As for every kind, but a spec that cannot be served is not ready, as the design has it, even while the token that
+/// was made before it still works.
+fn conditions(report: &Report) -> Vec<Value> {
+    let mut view = report.view.clone();
+    view.message = told(report.object, view.because, &view.message);
+    if let Err(refusal) = &report.facts.wanted
+        && is_for_the_spec(refusal.because)
+    {
+        view.ready = false;
+    }
+    standard(
+        &view,
+        &conditions::of(report.before),
+        report.generation,
+        report.now,
+    )
+}
+
+fn is_for_the_spec(because: Because) -> bool {
+    [
+        Because::InvalidSpec,
+        Because::InvalidGracePeriod,
+        Because::ScheduleInvalid,
+        Because::DependencyCycle,
+        Because::SecretNotAdopted,
+    ]
+    .contains(&because)
+}

@@ -1,0 +1,118 @@
+//! What only the cluster can tell about a spec: that something else stands where ours should, or what the kind knows of.
+//!
+//! Looked for before the issuer hears anything: a spec that cannot be served costs nobody a request.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use kube::api::{DynamicObject, ObjectMeta};
+use lifecycle::{Because, Refusal, SecretName};
+
+use super::reader::Reader;
+use super::trouble::Fault;
+use super::world::World;
+use super::{Kind, Wish, names};
+
+pub(super) async fn find(
+    world: &World,
+    kind: &dyn Kind,
+    object: &DynamicObject,
+    secrets: &[Secret],
+) -> Result<Option<Refusal>, Fault> {
+    let Ok(wish) = kind.wish(object) else {
+        return Ok(None);
+    };
+    if object.metadata.deletion_timestamp.is_some() {
+        return Ok(None);
+    }
+    if let Some(refusal) = in_the_way(world, kind, object, secrets, &wish).await? {
+        return Ok(Some(refusal));
+    }
+    let mut reader = Reader::new(world, &object.namespace().unwrap_or_default());
+    kind.obstacle(object, &mut reader).await
+}
+
+/// In place: a Secret that is not ours stands there, and is not to be taken over.
+async fn in_the_way(
+    world: &World,
+    kind: &dyn Kind,
+    object: &DynamicObject,
+    secrets: &[Secret],
+    wish: &Wish,
+) -> Result<Option<Refusal>, Fault> {
+    let Some(target) = &wish.target else {
+        return Ok(None);
+    };
+    if secrets
+        .iter()
+        .any(|secret| secret.name_any() == target.as_str())
+    {
+        return Ok(None);
+    }
+    let api = world.secrets(&object.namespace().unwrap_or_default());
+    let act = "looking what stands where ours should";
+    let found = world
+        .timed(act, api.get_metadata_opt(target.as_str()))
+        .await?;
+    Ok(found.and_then(|found| not_ours(kind, object, target, &found.metadata, wish.adopt)))
+}
+
+/// Why this Secret may not be taken over; `None` if it may.
+pub(super) fn not_ours(
+    kind: &dyn Kind,
+    object: &DynamicObject,
+    target: &SecretName,
+    found: &ObjectMeta,
+    adopt: bool,
+) -> Option<Refusal> {
+    let refusal = |detail: String| {
+        Some(Refusal {
+            because: Because::SecretNotAdopted,
+            detail,
+        })
+    };
+    let owner = found
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(names::OWNER_UID));
+    if owner.is_some_and(|owner| Some(owner) == object.uid().as_ref()) {
+        return None;
+    }
+    if let Some(owner) = owner
+        && is_kept(kind, found, owner)
+    {
+        let name = found
+            .owner_references
+            .iter()
+            .flatten()
+            .find(|reference| reference.uid == *owner)
+            .map_or_else(
+                || "another resource".to_owned(),
+                |reference| format!("{} {}", reference.kind, reference.name),
+            );
+        return refusal(format!("the Secret {target} is {name}'s"));
+    }
+    if found.deletion_timestamp.is_some() {
+        return refusal(format!("the Secret {target} exists and is being deleted"));
+    }
+    if adopt {
+        return None;
+    }
+    refusal(format!(
+        "the Secret {target} exists and is not this resource's"
+    ))
+}
+
+/// Whether the resource that this Secret is labelled for still has a hold on it. One that was let go is nobody's.
+fn is_kept(kind: &dyn Kind, found: &ObjectMeta, owner: &str) -> bool {
+    let tied = found
+        .owner_references
+        .iter()
+        .flatten()
+        .any(|reference| reference.uid == *owner);
+    let guarded = found
+        .finalizers
+        .iter()
+        .flatten()
+        .any(|finalizer| *finalizer == kind.secret_finalizer());
+    tied || guarded
+}
