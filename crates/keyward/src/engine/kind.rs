@@ -105,6 +105,11 @@ pub trait Kind: Send + Sync + fmt::Debug {
         reader: &mut Reader<'_>,
     ) -> Result<Arc<dyn Source>, Closed>;
 
+    /// For a resource that is leaving while its login is gone: a source for what credentials can do by themselves.
+    fn without_login(&self, _object: &DynamicObject) -> Option<Arc<dyn Source>> {
+        None
+    }
+
     /// Who else may use this version, beyond finalizers and pods.
     async fn referrers(
         &self,

@@ -247,7 +247,7 @@ impl World {
             }
             Err(Closed::Refused(refusal)) if leaving => match self.logins.last(&slot) {
                 Some(opened) => Ok(opened.source),
-                None => Err(refusal),
+                None => kind.without_login(object).ok_or(refusal),
             },
             Err(Closed::Refused(refusal)) => Err(refusal),
             Err(Closed::Fault(fault)) => return Err(fault),

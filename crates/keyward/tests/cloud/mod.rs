@@ -22,7 +22,11 @@ use serde_json::{Value, json};
 use testbed::apiserver::{self, Server};
 use testbed::keystone::{self, Admin, ApplicationCredential};
 use testbed::proxy::{self, Faults, Proxy};
-use tokio_util::sync::CancellationToken;
+
+#[path = "../running/mod.rs"]
+mod running;
+
+pub(crate) use running::Running;
 
 pub(crate) const NAMESPACE: &str = "openstack";
 /// The resource most tests speak of, and its user.
@@ -45,33 +49,6 @@ pub(crate) struct Cloud {
     pub(crate) proxy: Proxy,
     pub(crate) admin: Admin,
     pub(crate) clock: Clock,
-}
-
-/// An operator at work; dropping it is like killing it.
-pub(crate) struct Running {
-    task: tokio::task::JoinHandle<()>,
-    stop: CancellationToken,
-}
-
-impl Running {
-    pub(crate) fn kill(&self) {
-        self.task.abort();
-    }
-
-    pub(crate) fn killer(&self) -> tokio::task::AbortHandle {
-        self.task.abort_handle()
-    }
-
-    pub(crate) async fn stop(mut self) {
-        self.stop.cancel();
-        let _ = (&mut self.task).await;
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
 }
 
 impl Cloud {
@@ -223,12 +200,7 @@ impl Cloud {
         let engine = Engine::new(client, kinds, options, self.clock.clone())
             .await
             .unwrap();
-        let stop = CancellationToken::new();
-        let task = tokio::spawn({
-            let stop = stop.clone();
-            async move { engine.run(stop).await }
-        });
-        Running { task, stop }
+        Running::start(engine)
     }
 
     pub(crate) async fn create(&self) {

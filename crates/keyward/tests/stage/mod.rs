@@ -18,7 +18,11 @@ use kube::{Api, Client, CustomResourceExt, ResourceExt};
 use serde_json::{Value, json};
 use testbed::apiserver::{self, Server};
 use testbed::issuer::{Happened, Kind, StandIn};
-use tokio_util::sync::CancellationToken;
+
+#[path = "../running/mod.rs"]
+mod running;
+
+pub(crate) use running::Running;
 
 pub(crate) const NAMESPACE: &str = "demo";
 pub(crate) const NAME: &str = "db";
@@ -32,35 +36,6 @@ pub(crate) struct Stage {
     pub(crate) kind: Kind,
     pub(crate) in_place: bool,
     pub(crate) client: Client,
-}
-
-/// An operator at work; dropping it is like killing it.
-pub(crate) struct Running {
-    task: tokio::task::JoinHandle<()>,
-    stop: CancellationToken,
-    pub(crate) engine: Engine,
-}
-
-impl Running {
-    pub(crate) fn kill(&self) {
-        self.task.abort();
-    }
-
-    pub(crate) fn killer(&self) -> tokio::task::AbortHandle {
-        self.task.abort_handle()
-    }
-
-    pub(crate) async fn stop(mut self) {
-        self.stop.cancel();
-        let _ = (&mut self.task).await;
-    }
-}
-
-impl Drop for Running {
-    /// A task that nobody awaits goes on for ever, and thousands of operators would.
-    fn drop(&mut self) {
-        self.task.abort();
-    }
 }
 
 impl Stage {
@@ -218,12 +193,7 @@ impl Stage {
         let engine = Engine::new(client, kinds, options, self.clock.clone())
             .await
             .unwrap();
-        let stop = CancellationToken::new();
-        let task = tokio::spawn({
-            let (engine, stop) = (engine.clone(), stop.clone());
-            async move { engine.run(stop).await }
-        });
-        Running { task, stop, engine }
+        Running::start(engine)
     }
 
     /// As [`Stage::operator`], for when faults may hit its start.
@@ -234,12 +204,7 @@ impl Stage {
         let engine = Engine::new(client, kinds, options, self.clock.clone())
             .await
             .ok()?;
-        let stop = CancellationToken::new();
-        let task = tokio::spawn({
-            let (engine, stop) = (engine.clone(), stop.clone());
-            async move { engine.run(stop).await }
-        });
-        Some(Running { task, stop, engine })
+        Some(Running::start(engine))
     }
 
     /// The resource as it is stored, without a request.

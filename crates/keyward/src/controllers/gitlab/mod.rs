@@ -212,8 +212,12 @@ impl Kind for GitLab {
         reader: &mut Reader<'_>,
     ) -> Result<Arc<dyn Source>, Closed> {
         let place = Place::of(self.which, object)?;
-        let leaving = object.metadata.deletion_timestamp.is_some();
-        self.places.open(&place, reader, leaving).await
+        self.places.open(&place, reader).await
+    }
+
+    fn without_login(&self, object: &DynamicObject) -> Option<Arc<dyn Source>> {
+        let place = Place::of(self.which, object).ok()?;
+        self.places.source(&place, None).ok()
     }
 
     /// In place, the one name there is.

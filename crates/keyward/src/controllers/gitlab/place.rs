@@ -171,25 +171,39 @@ impl Places {
         }
     }
 
-    /// Opens the way to a place. Whoever is leaving may come without a login: a token can end itself.
+    /// Opens the way to a place.
     pub(super) async fn open(
         &self,
         place: &Place,
         reader: &mut Reader<'_>,
-        leaving: bool,
     ) -> Result<Arc<dyn Source>, Closed> {
+        // Before anything is read: an address that may not be spoken to is refused whatever the login.
+        self.server(&place.base_url)?;
+        let by = match (&place.login, place.home()) {
+            (Some(by), Some(_)) => by.clone(),
+            // What is in its own Secret is login and credential at once.
+            (_, None) => SecretKeyRef {
+                name: place.export.name.clone(),
+                key: place.export.key.clone(),
+            },
+            (None, Some(_)) => return Err(invalid("apiTokenSecretRef must name a Secret").into()),
+        };
+        let login = login(reader, &by.name, &by.key).await?;
+        Ok(self.source(place, Some(&login))?)
+    }
+
+    /// Without a login a token can still end itself.
+    pub(super) fn source(
+        &self,
+        place: &Place,
+        login: Option<&SecretValue>,
+    ) -> Result<Arc<dyn Source>, Refusal> {
         let server = self.server(&place.base_url)?;
         let key = &place.export.key;
         let Some(home) = place.home() else {
-            // What is in its own Secret is login and credential at once.
-            let login = login_unless(leaving, reader, &place.export.name, key).await?;
-            return Ok(Arc::new(PersonalToken::new(server, login.as_ref(), key)));
+            return Ok(Arc::new(PersonalToken::new(server, login, key)));
         };
-        let Some(by) = &place.login else {
-            return Err(invalid("apiTokenSecretRef must name a Secret").into());
-        };
-        let login = login_unless(leaving, reader, &by.name, &by.key).await?;
-        let tokens = ResourceTokens::new(server, home, login.as_ref(), key)
+        let tokens = ResourceTokens::new(server, home, login, key)
             .map_err(|error| invalid(error.detail))?;
         Ok(Arc::new(tokens))
     }
@@ -217,20 +231,6 @@ impl Places {
         let server = Arc::new(server);
         servers.insert(base_url.to_owned(), server.clone());
         Ok(server)
-    }
-}
-
-/// A login out of its Secret; whoever is leaving may do without.
-async fn login_unless(
-    leaving: bool,
-    reader: &mut Reader<'_>,
-    secret: &str,
-    key: &str,
-) -> Result<Option<SecretValue>, Closed> {
-    match login(reader, secret, key).await {
-        Ok(login) => Ok(Some(login)),
-        Err(Closed::Refused(_)) if leaving => Ok(None),
-        Err(closed) => Err(closed),
     }
 }
 

@@ -1,0 +1,559 @@
+//! A small forge for tests: an API server in process, a stand-in GitLab, the operator, and time that can be moved.
+#![allow(dead_code, reason = "every test file uses its own part of the stage")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a stage that cannot be set up ends the test"
+)]
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Secret;
+use keyward::controllers::gitlab;
+use keyward::engine::world::Clock;
+use keyward::engine::{Engine, Options};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+use testbed::apiserver::{self, Server};
+use testbed::gitlab::{Place, Settings, StandIn, Use, level};
+use testbed::proxy::Faults;
+
+#[path = "../running/mod.rs"]
+mod running;
+
+pub(crate) use running::Running;
+
+pub(crate) const NAMESPACE: &str = "team-a";
+/// The project token that most tests speak of, the Secret it is put into, and the project.
+pub(crate) const NAME: &str = "app";
+pub(crate) const EXPORT: &str = "app-token";
+pub(crate) const PROJECT: &str = "team/app";
+pub(crate) const GROUP: &str = "team";
+/// The Secret with the login.
+pub(crate) const ROOT: &str = "gitlab-root";
+/// Name of the operator in the API server's request log.
+pub(crate) const OPERATOR: &str = "operator";
+
+/// The three kinds, by what their plurals begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Project,
+    Group,
+    Personal,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Project => "GitLabProjectAccessToken",
+            Self::Group => "GitLabGroupAccessToken",
+            Self::Personal => "GitLabPersonalAccessToken",
+        }
+    }
+
+    fn resource(self) -> ApiResource {
+        ApiResource {
+            group: "token-rotator.org".into(),
+            version: "v1alpha1".into(),
+            api_version: "token-rotator.org/v1alpha1".into(),
+            kind: self.name().into(),
+            plural: format!("{}s", self.name().to_lowercase()),
+        }
+    }
+}
+
+pub(crate) struct Forge {
+    pub(crate) server: Server,
+    pub(crate) client: Client,
+    pub(crate) gitlab: StandIn,
+    pub(crate) clock: Clock,
+    pub(crate) project: Place,
+    pub(crate) group: Place,
+    /// The person whose personal token is the login, and that token's id.
+    pub(crate) owner: u64,
+    pub(crate) login: u64,
+}
+
+impl Forge {
+    pub(crate) async fn new() -> Self {
+        Self::with(Settings::default()).await
+    }
+
+    /// It is ten o'clock in the morning, in UTC.
+    pub(crate) async fn with(settings: Settings) -> Self {
+        let server = Server::in_process(apiserver::Options {
+            seed: 7,
+            ..apiserver::Options::default()
+        });
+        for crd in keyward::api::crds() {
+            server.install(&crd).unwrap();
+        }
+        server.create_namespace("kube-system");
+        server.create_namespace(NAMESPACE);
+        let gitlab = StandIn::start(settings).unwrap();
+        let clock = Clock::default();
+        let (start, back) = ten_o_clock(clock.now());
+        clock.jump(-back);
+        gitlab.set_clock(start);
+        let group = gitlab.add_group(GROUP);
+        let project = gitlab.add_project(PROJECT);
+        let owner = gitlab.add_user("olga");
+        gitlab.add_member(group, owner, level::OWNER);
+        let login = gitlab.add_token(owner, "login", &["api"], None);
+        let forge = Self {
+            client: server.client_named("test"),
+            server,
+            gitlab,
+            clock,
+            project,
+            group,
+            owner,
+            login: login.id,
+        };
+        forge
+            .add_secret(ROOT, &json!({ "token": login.value.reveal() }))
+            .await;
+        forge
+    }
+
+    pub(crate) fn api(&self, kind: Kind) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), NAMESPACE, &kind.resource())
+    }
+
+    pub(crate) fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    pub(crate) fn faults(&self) -> &Faults {
+        self.gitlab.faults()
+    }
+
+    pub(crate) async fn operator(&self) -> Running {
+        self.operator_with(Options::default()).await
+    }
+
+    pub(crate) async fn operator_with(&self, options: Options) -> Running {
+        let kinds = gitlab::kinds(&[self.gitlab.url().parse().unwrap()], false);
+        let client = self.server.client_named(OPERATOR);
+        let engine = Engine::new(client, kinds, options, self.clock.clone())
+            .await
+            .unwrap();
+        Running::start(engine)
+    }
+
+    // What people write.
+
+    /// The example: a project token, rotated at three at night, the old one revoked at once.
+    pub(crate) fn example(&self) -> Value {
+        self.project_token(NAME, EXPORT, ROOT)
+    }
+
+    pub(crate) fn project_token(&self, name: &str, export: &str, login: &str) -> Value {
+        json!({
+            "apiVersion": "token-rotator.org/v1alpha1", "kind": Kind::Project.name(),
+            "metadata": { "name": name, "namespace": NAMESPACE },
+            "spec": {
+                "project": PROJECT, "accessLevel": "Developer", "scopes": ["read_api"],
+                "rotationSchedule": "0 3 * * *", "baseURL": self.gitlab.url(),
+                "export": { "type": "Secret", "name": export },
+                "apiTokenSecretRef": { "name": login },
+            },
+        })
+    }
+
+    /// A personal token that lives in the login's own Secret.
+    pub(crate) fn personal_token(&self) -> Value {
+        json!({
+            "apiVersion": "token-rotator.org/v1alpha1", "kind": Kind::Personal.name(),
+            "metadata": { "name": "root", "namespace": NAMESPACE },
+            "spec": {
+                "rotationSchedule": "0 4 * * *", "baseURL": self.gitlab.url(),
+                "export": { "type": "Secret", "name": ROOT },
+                "adoptExistingSecret": true,
+            },
+        })
+    }
+
+    /// The example with a grace period.
+    pub(crate) fn keeping_old(&self, grace: &str) -> Value {
+        with(self.example(), json!({ "spec": { "rotationStrategy": {
+            "type": "KeepOld", "keepOld": { "gracePeriod": grace },
+        } } }))
+    }
+
+    pub(crate) async fn create(&self, object: Value) {
+        self.try_create(object).await.unwrap();
+    }
+
+    pub(crate) async fn try_create(&self, object: Value) -> kube::Result<DynamicObject> {
+        let kind = kind_of(&object);
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        self.api(kind).create(&PostParams::default(), &object).await
+    }
+
+    pub(crate) async fn edit(&self, kind: Kind, name: &str, patch: Value) {
+        self.try_edit(kind, name, patch).await.unwrap();
+    }
+
+    pub(crate) async fn try_edit(
+        &self,
+        kind: Kind,
+        name: &str,
+        patch: Value,
+    ) -> kube::Result<DynamicObject> {
+        self.api(kind)
+            .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+    }
+
+    /// Edits the spec of the example.
+    pub(crate) async fn edit_spec(&self, spec: Value) {
+        self.edit(Kind::Project, NAME, json!({ "spec": spec })).await;
+    }
+
+    pub(crate) async fn annotate(&self, kind: Kind, name: &str, key: &str, value: &str) {
+        let patch = json!({ "metadata": { "annotations": { key: value } } });
+        self.edit(kind, name, patch).await;
+    }
+
+    pub(crate) async fn rotate(&self, token: &str) {
+        self.annotate(Kind::Project, NAME, "keyward.dev/rotate", token)
+            .await;
+    }
+
+    pub(crate) async fn delete(&self, kind: Kind, name: &str) {
+        self.api(kind)
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn add_secret(&self, name: &str, data: &Value) {
+        self.add_secret_with(name, data, json!({})).await;
+    }
+
+    pub(crate) async fn add_secret_with(&self, name: &str, data: &Value, metadata: Value) {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": with(json!({ "name": name, "namespace": NAMESPACE }), metadata),
+            "stringData": data,
+        });
+        let secret = serde_json::from_value(secret).unwrap();
+        self.secrets()
+            .create(&PostParams::default(), &secret)
+            .await
+            .unwrap();
+    }
+
+    /// Somebody writes into a Secret.
+    pub(crate) async fn put(&self, secret: &str, key: &str, value: &str) {
+        let patch = json!({ "stringData": { key: value } });
+        self.secrets()
+            .patch(secret, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .unwrap();
+    }
+
+    // Time.
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Time passes for everybody, and the operator's timers ring.
+    pub(crate) fn later(&self, operator: &Running, time: SignedDuration) {
+        self.clock.jump(time.as_secs());
+        self.gitlab.advance(time);
+        self.ring(operator);
+    }
+
+    pub(crate) fn ring(&self, operator: &Running) {
+        operator.engine.world().queue.timers.notify_one();
+    }
+
+    // What is so.
+
+    pub(crate) async fn object(&self, kind: Kind, name: &str) -> Option<DynamicObject> {
+        self.api(kind).get_opt(name).await.unwrap()
+    }
+
+    pub(crate) async fn status_of(&self, kind: Kind, name: &str) -> Value {
+        let object = self.object(kind, name).await;
+        object
+            .and_then(|object| object.data.get("status").cloned())
+            .unwrap_or_default()
+    }
+
+    pub(crate) async fn status(&self) -> Value {
+        self.status_of(Kind::Project, NAME).await
+    }
+
+    pub(crate) async fn condition(&self, kind: Kind, name: &str, condition: &str) -> Value {
+        let status = self.status_of(kind, name).await;
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        conditions
+            .into_iter()
+            .find(|known| known["type"] == condition)
+            .unwrap_or_default()
+    }
+
+    pub(crate) async fn ready(&self, kind: Kind, name: &str) -> Value {
+        self.condition(kind, name, "Ready").await
+    }
+
+    /// Ready, with one token alive and nothing under way.
+    pub(crate) async fn is_settled(&self, kind: Kind, name: &str) -> bool {
+        let status = self.status_of(kind, name).await;
+        self.ready(kind, name).await["status"] == "True" && status["live"] == 1
+    }
+
+    pub(crate) async fn until_settled(&self) {
+        self.until("the token is ready", || self.is_settled(Kind::Project, NAME))
+            .await;
+    }
+
+    pub(crate) async fn until_personal_settled(&self) {
+        self.until("the personal token is ready", || {
+            self.is_settled(Kind::Personal, "root")
+        })
+        .await;
+    }
+
+    /// Not ready for this reason; says why in full.
+    pub(crate) async fn until_refused(&self, kind: Kind, name: &str, reason: &str) -> String {
+        self.until(&format!("{name} is not ready: {reason}"), || async {
+            let ready = self.ready(kind, name).await;
+            ready["status"] == "False" && ready["reason"] == reason
+        })
+        .await;
+        let ready = self.ready(kind, name).await;
+        ready["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The id of the current token by status.
+    pub(crate) async fn current(&self) -> u64 {
+        self.current_of(Kind::Project, NAME).await
+    }
+
+    pub(crate) async fn current_of(&self, kind: Kind, name: &str) -> u64 {
+        let status = self.status_of(kind, name).await;
+        number(&status["currentTokenRef"]["id"])
+    }
+
+    pub(crate) async fn previous(&self) -> u64 {
+        number(&self.status().await["previousTokenRef"]["id"])
+    }
+
+    /// Waits until another token than this one is the current one.
+    pub(crate) async fn until_rotated_from(&self, id: u64) -> u64 {
+        self.until("another token", || async {
+            let now = self.current().await;
+            now != 0 && now != id
+        })
+        .await;
+        self.current().await
+    }
+
+    pub(crate) async fn until_gone(&self, kind: Kind, name: &str) {
+        self.until("the resource is gone", || async {
+            self.object(kind, name).await.is_none()
+        })
+        .await;
+    }
+
+    pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, is: impl Fn() -> F) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !is().await {
+            assert!(
+                Instant::now() < deadline,
+                "waited in vain for: {what}\n{}",
+                self.describe().await
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    pub(crate) async fn describe(&self) -> String {
+        let mut text = format!("it is {}\n", self.now());
+        for kind in [Kind::Project, Kind::Group, Kind::Personal] {
+            let all = self.api(kind).list(&ListParams::default()).await.unwrap();
+            for object in all {
+                text += &format!(
+                    "{} {} deleting {:?} finalizers {:?}\n ledger {:?}\n status {}\n",
+                    kind.name(),
+                    object.name_any(),
+                    object.metadata.deletion_timestamp,
+                    object.finalizers(),
+                    object.annotations().get("keyward.dev/ledger"),
+                    object.data.get("status").cloned().unwrap_or_default()
+                );
+            }
+        }
+        for secret in self.server.objects("secrets") {
+            text += &format!("secret {}\n", secret["metadata"]);
+        }
+        for (reason, note) in self.events() {
+            text += &format!("event {reason}: {note}\n");
+        }
+        for asked in self.faults().log().iter().rev().take(15) {
+            text += &format!("asked {} {:?}\n", asked.line, asked.status);
+        }
+        text + &format!("live {:#?}", self.gitlab.live())
+    }
+
+    pub(crate) async fn secret(&self, name: &str) -> Option<Secret> {
+        self.secrets().get_opt(name).await.unwrap()
+    }
+
+    /// The value a consumer reads.
+    pub(crate) async fn value_in(&self, secret: &str, key: &str) -> String {
+        let secret = self.secret(secret).await.unwrap();
+        let data = secret.data.unwrap_or_default();
+        data.get(key)
+            .map(|value| String::from_utf8(value.0.clone()).unwrap())
+            .unwrap_or_default()
+    }
+
+    pub(crate) async fn exported(&self) -> String {
+        self.value_in(EXPORT, "token").await
+    }
+
+    /// What a consumer meets with what is in the Secret.
+    pub(crate) async fn use_exported(&self) -> Use {
+        self.gitlab.use_token(&self.exported().await)
+    }
+
+    /// Ids of all that lets somebody in at GitLab, but for the login that a person made.
+    pub(crate) fn live(&self) -> BTreeSet<u64> {
+        let live = self.gitlab.live().into_iter().map(|live| live.id);
+        live.filter(|id| *id != self.login).collect()
+    }
+
+    /// Asserts that exactly these are alive.
+    pub(crate) fn assert_live(&self, expected: &[u64]) {
+        let expected: BTreeSet<u64> = expected.iter().copied().collect();
+        assert_eq!(self.live(), expected, "{:#?}", self.gitlab.live());
+    }
+
+    /// The most tokens of ours that were ever alive at one moment.
+    pub(crate) fn most_live(&self) -> usize {
+        self.gitlab.most_live(|live| live.name.starts_with("kw1-"))
+    }
+
+    /// Requests of the operator that made a token.
+    pub(crate) fn minted(&self) -> usize {
+        self.asked("POST", "access_tokens")
+    }
+
+    pub(crate) fn rotations(&self) -> usize {
+        self.asked("POST", "rotate")
+    }
+
+    fn asked(&self, method: &str, end: &str) -> usize {
+        self.faults().count_where(|recorded| {
+            recorded.line.method == method && recorded.line.path.ends_with(end)
+        })
+    }
+
+    /// Reasons and texts of the events so far, oldest first.
+    pub(crate) fn events(&self) -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        self.server
+            .objects("events")
+            .iter()
+            .map(|event| (text(&event["reason"]), text(&event["note"])))
+            .collect()
+    }
+
+    pub(crate) fn events_of(&self, reason: &str) -> usize {
+        let events = self.events();
+        events.iter().filter(|(known, _)| known == reason).count()
+    }
+
+    /// The text of the last event with this reason.
+    pub(crate) fn event(&self, reason: &str) -> String {
+        let events = self.events().into_iter().rev();
+        events
+            .into_iter()
+            .find(|(known, _)| known == reason)
+            .map(|(_, text)| text)
+            .unwrap_or_default()
+    }
+
+    /// Requests of the operator that changed something on the API server.
+    pub(crate) fn writes(&self) -> usize {
+        use testbed::apiserver::Verb;
+        let log = self.server.faults().log();
+        log.iter()
+            .filter(|logged| logged.line.user_agent == OPERATOR)
+            .filter(|logged| !matches!(logged.line.verb, Verb::Get | Verb::List | Verb::Watch))
+            .count()
+    }
+
+    /// Values of GitLab that are found in anything but the data of a Secret.
+    pub(crate) fn leaks(&self) -> Vec<testbed::canary::Leak> {
+        let canaries = testbed::canary::Canaries::new();
+        for (index, value) in self.gitlab.every_value().iter().enumerate() {
+            canaries.add(&format!("value {index}"), value.reveal());
+        }
+        let objects = self.server.everything();
+        objects
+            .into_iter()
+            .flat_map(|(key, object)| {
+                let mut object = (*object).clone();
+                if key.resource == "secrets"
+                    && let Some(fields) = object.as_object_mut()
+                {
+                    fields.remove("data");
+                }
+                canaries.scan(&format!("{key:?}"), object.to_string().as_bytes())
+            })
+            .collect()
+    }
+}
+
+/// The last ten o'clock, and how many seconds ago it was.
+fn ten_o_clock(now: Timestamp) -> (Timestamp, i64) {
+    const DAY: i64 = 24 * 3600;
+    let back = (now.as_second() - 10 * 3600).rem_euclid(DAY);
+    let start = Timestamp::from_second(now.as_second() - back).unwrap();
+    (start, back)
+}
+
+fn number(id: &Value) -> u64 {
+    id.as_str().and_then(|id| id.parse().ok()).unwrap_or(0)
+}
+
+fn kind_of(object: &Value) -> Kind {
+    [Kind::Project, Kind::Group, Kind::Personal]
+        .into_iter()
+        .find(|kind| object["kind"] == kind.name())
+        .unwrap()
+}
+
+/// One object changed by another, as a merge patch does.
+pub(crate) fn with(mut object: Value, change: Value) -> Value {
+    match (object.as_object_mut(), change) {
+        (Some(fields), Value::Object(change)) => {
+            for (key, value) in change {
+                let before = fields.remove(&key).unwrap_or_default();
+                fields.insert(key, with(before, value));
+            }
+            object
+        }
+        (_, change) => change,
+    }
+}
+
+pub(crate) fn hours(hours: i64) -> SignedDuration {
+    SignedDuration::from_hours(hours)
+}
+
+pub(crate) fn minutes(minutes: i64) -> SignedDuration {
+    SignedDuration::from_mins(minutes)
+}
