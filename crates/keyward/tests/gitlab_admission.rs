@@ -15,27 +15,60 @@ async fn nonsense_is_refused_at_the_door() {
         ("four fields", json!({ "rotationSchedule": "0 3 * *" })),
         ("six fields", json!({ "rotationSchedule": "0 0 3 * * *" })),
         ("an odd letter", json!({ "rotationSchedule": "0 3 * * $" })),
-        ("two time zones", json!({ "rotationSchedule": "CRON_TZ=UTC 0 3 * * *", "timeZone": "UTC" })),
+        (
+            "two time zones",
+            json!({ "rotationSchedule": "CRON_TZ=UTC 0 3 * * *", "timeZone": "UTC" }),
+        ),
         ("more than seven days", keep("169h")),
         ("no time at all", keep("0s")),
         ("no Go duration", keep("7d")),
         ("less than nothing", keep("-1h")),
-        ("an unknown strategy", json!({ "rotationStrategy": { "type": "KeepBoth" } })),
-        ("an unknown condition", json!({ "rotationStrategy": { "type": "KeepOld", "keepOld": { "revokeWhen": "Never" } } })),
-        ("another target", json!({ "export": { "type": "ConfigMap" } })),
-        ("a name of capitals", json!({ "export": { "name": "Token" } })),
+        (
+            "an unknown strategy",
+            json!({ "rotationStrategy": { "type": "KeepBoth" } }),
+        ),
+        (
+            "an unknown condition",
+            json!({ "rotationStrategy": { "type": "KeepOld", "keepOld": { "revokeWhen": "Never" } } }),
+        ),
+        (
+            "another target",
+            json!({ "export": { "type": "ConfigMap" } }),
+        ),
+        (
+            "a name of capitals",
+            json!({ "export": { "name": "Token" } }),
+        ),
         ("a key with a slash", json!({ "export": { "key": "a/b" } })),
         ("no project", json!({ "project": "" })),
-        ("a path that begins with a slash", json!({ "project": "/team/app" })),
-        ("a path that ends with one", json!({ "project": "team/app/" })),
+        (
+            "a path that begins with a slash",
+            json!({ "project": "/team/app" }),
+        ),
+        (
+            "a path that ends with one",
+            json!({ "project": "team/app/" }),
+        ),
         ("no scope", json!({ "scopes": [] })),
         ("a scope of capitals", json!({ "scopes": ["API"] })),
         ("an unknown role", json!({ "accessLevel": "Admin" })),
-        ("no web address", json!({ "baseURL": "ftp://gitlab.example.com" })),
-        ("a password in the address", json!({ "baseURL": "https://me:word@gitlab.example.com" })),
-        ("a query in the address", json!({ "baseURL": "https://gitlab.example.com?a=b" })),
+        (
+            "no web address",
+            json!({ "baseURL": "ftp://gitlab.example.com" }),
+        ),
+        (
+            "a password in the address",
+            json!({ "baseURL": "https://me:word@gitlab.example.com" }),
+        ),
+        (
+            "a query in the address",
+            json!({ "baseURL": "https://gitlab.example.com?a=b" }),
+        ),
         ("an unknown policy", json!({ "deletionPolicy": "Keep" })),
-        ("the login's own Secret", json!({ "export": { "name": "gitlab-root" } })),
+        (
+            "the login's own Secret",
+            json!({ "export": { "name": "gitlab-root" } }),
+        ),
         ("a life of a decade", json!({ "maxLifetimeDays": 3650 })),
     ];
     for (what, change) in refused {
@@ -107,7 +140,10 @@ async fn defaults_are_those_of_the_design() {
     assert_eq!(spec["baseURL"], "https://gitlab.com");
     assert_eq!(spec["rotationStrategy"]["type"], "Immediate");
     assert_eq!(spec["rotationStrategy"]["keepOld"]["gracePeriod"], "1h");
-    assert_eq!(spec["rotationStrategy"]["keepOld"]["revokeWhen"], "Deadline");
+    assert_eq!(
+        spec["rotationStrategy"]["keepOld"]["revokeWhen"],
+        "Deadline"
+    );
     assert_eq!(spec["export"]["key"], "token");
     assert_eq!(spec["apiTokenSecretRef"]["key"], "token");
     assert_eq!(spec["deletionPolicy"], "Revoke");
@@ -128,10 +164,16 @@ fn every_kind_has_the_categories_and_columns_of_the_design() {
     for crd in ours {
         let categories = crd.spec.names.categories.unwrap_or_default();
         for wanted in ["tokens", "gitlab"] {
-            assert!(categories.iter().any(|known| known == wanted), "{categories:?}");
+            assert!(
+                categories.iter().any(|known| known == wanted),
+                "{categories:?}"
+            );
         }
         let version = &crd.spec.versions[0];
-        let columns = version.additional_printer_columns.clone().unwrap_or_default();
+        let columns = version
+            .additional_printer_columns
+            .clone()
+            .unwrap_or_default();
         let shown: Vec<(&str, &str)> = columns
             .iter()
             .filter(|column| column.priority.unwrap_or(0) == 0)

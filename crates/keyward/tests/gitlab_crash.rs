@@ -165,7 +165,9 @@ async fn a_token_that_cannot_be_stored_is_revoked_at_once() {
         })
         .await;
     forge
-        .until("the new one is revoked", || async { forge.live().len() == 1 })
+        .until("the new one is revoked", || async {
+            forge.live().len() == 1
+        })
         .await;
     forge.assert_live(&[first]);
     assert_eq!(forge.current().await, first);
@@ -202,7 +204,8 @@ async fn a_token_that_can_neither_be_stored_nor_revoked_is_kept_on_record() {
         }
     });
     forge.server.faults().plan(|line| {
-        let store = line.user_agent == OPERATOR && line.verb == Verb::Update && line.resource == "secrets";
+        let store =
+            line.user_agent == OPERATOR && line.verb == Verb::Update && line.resource == "secrets";
         if store && !line.dry_run {
             apiserver::Fault::Error(403)
         } else {

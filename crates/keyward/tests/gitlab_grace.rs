@@ -44,7 +44,9 @@ async fn ends_at(forge: &Forge) -> Timestamp {
 #[tokio::test]
 async fn a_rotation_that_fails_in_a_window_does_not_make_it_last_longer() {
     let (forge, operator, first, second) = in_window(|forge| forge.keeping_old("2h")).await;
-    forge.faults().every(CREATE_PROJECT_TOKEN, Fault::Error(500));
+    forge
+        .faults()
+        .every(CREATE_PROJECT_TOKEN, Fault::Error(500));
     forge.rotate("and again").await;
     forge
         .until("the rotation fails", || async {
@@ -72,13 +74,17 @@ async fn a_rotation_that_fails_in_a_window_does_not_make_it_last_longer() {
 #[tokio::test]
 async fn a_due_rotation_waits_for_the_old_token_to_be_revoked() {
     let (forge, operator, first, second) = in_window(|forge| forge.keeping_old("2h")).await;
-    forge.faults().every(REVOKE_PROJECT_TOKEN, Fault::Error(500));
+    forge
+        .faults()
+        .every(REVOKE_PROJECT_TOKEN, Fault::Error(500));
     // Past the window, and past the next rotation.
     forge.later(&operator, hours(18));
     forge
         .until("the trouble is told", || async {
             let status = forge.status().await;
-            status["conditions"].to_string().contains("IssuerUnreachable")
+            status["conditions"]
+                .to_string()
+                .contains("IssuerUnreachable")
                 || forge.events_of("IssuerUnreachable") > 0
         })
         .await;
@@ -98,7 +104,9 @@ async fn a_due_rotation_waits_for_the_old_token_to_be_revoked() {
 #[tokio::test]
 async fn a_token_about_to_expire_is_replaced_even_if_the_old_one_cannot_be_revoked() {
     let (forge, operator, first, second) = in_window(|forge| forge.keeping_old("2h")).await;
-    forge.faults().every(REVOKE_PROJECT_TOKEN, Fault::Error(500));
+    forge
+        .faults()
+        .every(REVOKE_PROJECT_TOKEN, Fault::Error(500));
     let expires: Timestamp = forge.status().await["currentTokenRef"]["expiresAt"]
         .as_str()
         .unwrap()
@@ -118,9 +126,7 @@ async fn a_token_about_to_expire_is_replaced_even_if_the_old_one_cannot_be_revok
     for _ in 0..4 {
         forge.later(&operator, hours(3));
         forge
-            .until("what is due is done", || async {
-                forge.live().len() <= 2
-            })
+            .until("what is due is done", || async { forge.live().len() <= 2 })
             .await;
     }
     forge.until_settled().await;
@@ -266,7 +272,11 @@ async fn the_shortest_gap_in_a_year_counts() {
         .until_refused(Kind::Project, NAME, "InvalidGracePeriod")
         .await;
     assert!(told.contains("24h"), "{told}");
-    assert_eq!(forge.faults().total(), 0, "GitLab is not asked for anything");
+    assert_eq!(
+        forge.faults().total(),
+        0,
+        "GitLab is not asked for anything"
+    );
     forge.assert_live(&[]);
 }
 
@@ -382,7 +392,9 @@ async fn a_token_is_revoked_with_the_login_it_was_made_with() {
 #[tokio::test]
 async fn a_refused_revoke_keeps_the_token_on_record_until_it_has_expired() {
     let (forge, operator, first, second) = in_window(|forge| forge.keeping_old("2h")).await;
-    forge.faults().every(REVOKE_PROJECT_TOKEN, Fault::Error(403));
+    forge
+        .faults()
+        .every(REVOKE_PROJECT_TOKEN, Fault::Error(403));
     forge.later(&operator, hours(2) + minutes(1));
     forge
         .until("the refusal is told", || async {
@@ -392,7 +404,11 @@ async fn a_refused_revoke_keeps_the_token_on_record_until_it_has_expired() {
     assert_eq!(forge.previous().await, first);
     let tried = forge.faults().count(REVOKE_PROJECT_TOKEN);
     forge.later(&operator, SignedDuration::from_secs(1));
-    assert_eq!(forge.faults().count(REVOKE_PROJECT_TOKEN), tried, "it backs off");
+    assert_eq!(
+        forge.faults().count(REVOKE_PROJECT_TOKEN),
+        tried,
+        "it backs off"
+    );
     forge
         .until("it is given up a day after its end", || async {
             forge.later(&operator, hours(12));
@@ -421,7 +437,9 @@ async fn a_project_that_cannot_be_seen_proves_nothing() {
         .await;
     assert_eq!(forge.previous().await, first);
     forge.assert_live(&[first, second]);
-    forge.gitlab.add_member(forge.group, forge.owner, level::OWNER);
+    forge
+        .gitlab
+        .add_member(forge.group, forge.owner, level::OWNER);
     forge
         .until("it is revoked", || async {
             forge.later(&operator, hours(1));
@@ -430,10 +448,9 @@ async fn a_project_that_cannot_be_seen_proves_nothing() {
         })
         .await;
     assert!(forge.gitlab.token(first).unwrap().revoked);
-    forge.until("it is settled", || async {
-        forge.previous().await == 0
-    })
-    .await;
+    forge
+        .until("it is settled", || async { forge.previous().await == 0 })
+        .await;
 }
 
 /// GL20.
@@ -466,7 +483,9 @@ async fn an_old_token_that_expired_by_itself_is_cleared() {
 #[tokio::test]
 async fn an_old_token_that_is_gone_already_is_cleared() {
     let (forge, operator, first, second) = in_window(|forge| forge.keeping_old("2h")).await;
-    forge.gitlab.change_settings(|settings| settings.revoke_deletes_bot = Some(true));
+    forge
+        .gitlab
+        .change_settings(|settings| settings.revoke_deletes_bot = Some(true));
     assert!(forge.gitlab.revoke(first));
     forge.later(&operator, hours(2) + minutes(1));
     forge.until_settled().await;
@@ -497,7 +516,8 @@ async fn a_token_still_in_use_at_the_deadline_is_revoked_with_a_warning() {
 async fn a_token_still_in_use_is_waited_for_where_the_spec_says_so() {
     let forge = Forge::new().await;
     let operator = forge.operator().await;
-    let unused = json!({ "spec": { "rotationStrategy": { "keepOld": { "revokeWhen": "Unused" } } } });
+    let unused =
+        json!({ "spec": { "rotationStrategy": { "keepOld": { "revokeWhen": "Unused" } } } });
     forge.create(with(forge.keeping_old("2h"), unused)).await;
     forge.until_settled().await;
     let (first, value) = (forge.current().await, forge.exported().await);

@@ -119,7 +119,11 @@ async fn an_old_token_is_kept_for_an_hour_unless_told_otherwise() {
     forge.later(&operator, minutes(11));
     forge.until_settled().await;
     let status = forge.status().await;
-    for gone in ["previousTokenRef", "previousTokenRevocationTime", "gracePeriod"] {
+    for gone in [
+        "previousTokenRef",
+        "previousTokenRevocationTime",
+        "gracePeriod",
+    ] {
         assert_eq!(status[gone], Value::Null, "{gone}");
     }
     forge.assert_live(&[second]);
@@ -168,7 +172,10 @@ async fn a_schedule_has_the_time_zone_it_was_given() {
     let _operator = forge.operator().await;
     for (name, change) in [
         ("beside", json!({ "timeZone": "Asia/Tokyo" })),
-        ("before", json!({ "rotationSchedule": "CRON_TZ=Asia/Tokyo 0 3 * * *" })),
+        (
+            "before",
+            json!({ "rotationSchedule": "CRON_TZ=Asia/Tokyo 0 3 * * *" }),
+        ),
     ] {
         let object = forge.project_token(name, &format!("{name}-token"), ROOT);
         forge.create(with(object, json!({ "spec": change }))).await;
@@ -205,7 +212,9 @@ async fn other_scopes_or_another_level_make_another_token() {
     forge
         .edit_spec(json!({ "scopes": ["read_api", "read_repository"] }))
         .await;
-    forge.edit_spec(json!({ "accessLevel": "Maintainer" })).await;
+    forge
+        .edit_spec(json!({ "accessLevel": "Maintainer" }))
+        .await;
     let third = forge.until_rotated_from(second).await;
     forge.until_settled().await;
     assert_eq!(forge.minted(), 3);
@@ -284,7 +293,9 @@ async fn a_deleted_resource_leaves_what_its_policy_says() {
 async fn a_login_that_may_not_make_tokens_is_told() {
     let forge = Forge::new().await;
     let _operator = forge.operator().await;
-    forge.gitlab.add_member(forge.group, forge.owner, level::DEVELOPER);
+    forge
+        .gitlab
+        .add_member(forge.group, forge.owner, level::DEVELOPER);
     forge.create(forge.example()).await;
     forge
         .until("it is refused", || async {

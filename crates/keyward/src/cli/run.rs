@@ -82,9 +82,14 @@ pub(crate) struct RunArgs {
     /// Speak to issuers without TLS where their address says so. Passwords then travel in the open
     #[arg(long, env = "KEYWARD_ALLOW_PLAIN_HTTP")]
     allow_plain_http: bool,
-    /// A GitLab that resources may name, with everything below its path; may be given several times [default:
-    /// https://gitlab.com alone]
-    #[arg(long, value_name = "URL", value_delimiter = ',', env = "KEYWARD_ALLOW_BASE_URL")]
+    /// A GitLab that resources may name, with everything below its path; may be given several times [default: only
+    /// gitlab.com]
+    #[arg(
+        long,
+        value_name = "URL",
+        value_delimiter = ',',
+        env = "KEYWARD_ALLOW_BASE_URL"
+    )]
     allow_base_url: Vec<BaseUrl>,
     /// Longest time a single request may take
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::duration, env = "KEYWARD_REQUEST_TIMEOUT")]

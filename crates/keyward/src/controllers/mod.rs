@@ -34,7 +34,7 @@ pub fn all(reach: &Reach) -> Vec<Controller> {
 pub struct Reach {
     /// Issuers may be spoken to without TLS.
     pub plain_http: bool,
-    /// The GitLabs that resources may name. None: gitlab.com alone.
+    /// Every GitLab that resources may name. None: gitlab.com alone.
     pub base_urls: Vec<gitlab::BaseUrl>,
 }
 

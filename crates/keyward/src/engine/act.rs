@@ -168,7 +168,7 @@ async fn claim(world: &World, sight: &mut Sight, version: Version) -> Result<(),
     let Ok(wish) = sight.kind.wish(&sight.object) else {
         return Err(Fault::Outrun(act));
     };
-    let Some(target) = wish.target else {
+    let Some(target) = wish.target.clone() else {
         return Err(Fault::Outrun(act));
     };
     let api = world.secrets(&sight.namespace());

@@ -9,9 +9,9 @@ use lifecycle::Refusal;
 use sources::Values;
 
 use super::queue::Sighting;
-use super::{Key, names, secrets};
 use super::trouble::Fault;
 use super::world::World;
+use super::{Key, names, secrets};
 
 /// Something a source was opened with: a change of it wakes those who depend on it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -148,11 +148,18 @@ impl<'a> Reader<'a> {
     }
 
     /// Every resource of this kind in the namespace, without taking note of it: a change wakes nobody.
-    pub async fn look_at_all(&mut self, resource: &ApiResource) -> Result<Vec<DynamicObject>, Fault> {
+    pub async fn look_at_all(
+        &mut self,
+        resource: &ApiResource,
+    ) -> Result<Vec<DynamicObject>, Fault> {
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.world.client.clone(), &self.namespace, resource);
         let act = "reading the neighbours";
-        match self.world.timed(act, api.list(&ListParams::default())).await {
+        match self
+            .world
+            .timed(act, api.list(&ListParams::default()))
+            .await
+        {
             Ok(list) => Ok(list.items),
             Err(Fault::Outrun(_)) => Ok(Vec::new()),
             Err(fault) => Err(fault),

@@ -181,9 +181,12 @@ impl Forge {
 
     /// The example with a grace period.
     pub(crate) fn keeping_old(&self, grace: &str) -> Value {
-        with(self.example(), json!({ "spec": { "rotationStrategy": {
+        with(
+            self.example(),
+            json!({ "spec": { "rotationStrategy": {
             "type": "KeepOld", "keepOld": { "gracePeriod": grace },
-        } } }))
+        } } }),
+        )
     }
 
     pub(crate) async fn create(&self, object: Value) {
@@ -213,7 +216,8 @@ impl Forge {
 
     /// Edits the spec of the example.
     pub(crate) async fn edit_spec(&self, spec: Value) {
-        self.edit(Kind::Project, NAME, json!({ "spec": spec })).await;
+        self.edit(Kind::Project, NAME, json!({ "spec": spec }))
+            .await;
     }
 
     pub(crate) async fn annotate(&self, kind: Kind, name: &str, key: &str, value: &str) {
@@ -313,8 +317,10 @@ impl Forge {
     }
 
     pub(crate) async fn until_settled(&self) {
-        self.until("the token is ready", || self.is_settled(Kind::Project, NAME))
-            .await;
+        self.until("the token is ready", || {
+            self.is_settled(Kind::Project, NAME)
+        })
+        .await;
     }
 
     pub(crate) async fn until_personal_settled(&self) {

@@ -45,11 +45,7 @@ pub mod shared;
         json_path = ".status.nextRotationTime"
     ),
     printcolumn(name = "Export", type_ = "string", json_path = ".spec.export.name"),
-    printcolumn(
-        name = "Grace",
-        type_ = "string",
-        json_path = ".status.gracePeriod"
-    ),
+    printcolumn(name = "Grace", type_ = "string", json_path = ".status.gracePeriod"),
     printcolumn(
         name = "Age",
         type_ = "date",
@@ -128,11 +124,7 @@ pub struct GitLabProjectAccessTokenSpec {
         json_path = ".status.nextRotationTime"
     ),
     printcolumn(name = "Export", type_ = "string", json_path = ".spec.export.name"),
-    printcolumn(
-        name = "Grace",
-        type_ = "string",
-        json_path = ".status.gracePeriod"
-    ),
+    printcolumn(name = "Grace", type_ = "string", json_path = ".status.gracePeriod"),
     printcolumn(
         name = "Age",
         type_ = "date",
@@ -211,11 +203,7 @@ pub struct GitLabGroupAccessTokenSpec {
         json_path = ".status.nextRotationTime"
     ),
     printcolumn(name = "Export", type_ = "string", json_path = ".spec.export.name"),
-    printcolumn(
-        name = "Grace",
-        type_ = "string",
-        json_path = ".status.gracePeriod"
-    ),
+    printcolumn(name = "Grace", type_ = "string", json_path = ".status.gracePeriod"),
     printcolumn(
         name = "Age",
         type_ = "date",

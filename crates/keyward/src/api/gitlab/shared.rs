@@ -57,9 +57,7 @@ pub struct TokenSpecBase {
 }
 
 /// How a token follows the one before.
-#[derive(
-    KubeSchema, Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize,
-)]
+#[derive(KubeSchema, Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RotationStrategy {
     #[serde(rename = "type", default)]
@@ -84,10 +82,7 @@ pub struct KeepOld {
     /// rotations.
     #[serde(default = "an_hour")]
     #[x_kube(validation = Rule::new("duration(self) > duration('0s') && duration(self) <= duration('168h')").message("gracePeriod must be longer than 0s and at most 168h (7 days)"))]
-    #[schemars(
-        length(min = 2, max = 32),
-        regex(pattern = "^([0-9]+(h|m|s))+$")
-    )]
+    #[schemars(length(min = 2, max = 32), regex(pattern = "^([0-9]+(h|m|s))+$"))]
     pub grace_period: String,
     /// At the end of the grace period: revoke even if GitLab saw the token in use a short while ago, or wait until
     /// nobody uses it.

@@ -156,10 +156,7 @@ impl Dependencies {
     }
 }
 
-async fn read(
-    kinds: &[(Which, ApiResource)],
-    reader: &mut Reader<'_>,
-) -> Result<Graph, Fault> {
+async fn read(kinds: &[(Which, ApiResource)], reader: &mut Reader<'_>) -> Result<Graph, Fault> {
     let mut graph = Graph::default();
     for (which, resource) in kinds {
         for object in reader.look_at_all(resource).await? {
@@ -180,8 +177,7 @@ fn node(which: Which, object: &DynamicObject) -> Option<Node> {
     let says_so = conditions::of(object.data.get("status"))
         .iter()
         .any(|condition| {
-            condition["type"] == "Ready"
-                && condition["reason"] == Because::DependencyCycle.code()
+            condition["type"] == "Ready" && condition["reason"] == Because::DependencyCycle.code()
         });
     Some(Node {
         which,
@@ -229,7 +225,11 @@ mod tests {
     }
 
     fn ring(graph: &Graph, of: &str) -> Vec<String> {
-        graph.ring(of).iter().map(|node| node.name.clone()).collect()
+        graph
+            .ring(of)
+            .iter()
+            .map(|node| node.name.clone())
+            .collect()
     }
 
     #[test]

@@ -11,9 +11,11 @@ use crate::engine::events::{self, Happening, Note};
 
 pub(super) fn tells(object: &DynamicObject, happening: &Happening) -> Option<Note> {
     let note = match happening {
-        Happening::Begun { cause, .. } => {
-            events::normal("RotationStarted", "Rotate", format!("a new token is made: {cause}"))
-        }
+        Happening::Begun { cause, .. } => events::normal(
+            "RotationStarted",
+            "Rotate",
+            format!("a new token is made: {cause}"),
+        ),
         Happening::Stored { .. } => {
             let (secret, key) = export(object);
             let text = format!("the new token is in Secret {secret}, key {key}");
@@ -33,7 +35,7 @@ pub(super) fn tells(object: &DynamicObject, happening: &Happening) -> Option<Not
                 format!(": {detail}")
             };
             let text = format!("{}: {because}{more}", because.code());
-            warning("RotationFailed", "Rotate", text)
+            warning("RotationFailed", "Rotate", &text)
         }
         Happening::Failed {
             purpose: Purpose::Retire | Purpose::RetireVersion(_) | Purpose::Check,
@@ -53,13 +55,13 @@ pub(super) fn tells(object: &DynamicObject, happening: &Happening) -> Option<Not
             events::normal("TookOwnership", "Adopt", text)
         }
         Happening::Stalled { because, message } => {
-            warning(because.code(), "Wait", told(object, *because, message))
+            warning(because.code(), "Wait", &told(object, *because, message))
         }
     };
     Some(note)
 }
 
-fn warning(reason: &str, action: &'static str, text: String) -> Note {
+fn warning(reason: &str, action: &'static str, text: &str) -> Note {
     Note {
         warning: true,
         ..events::normal(reason, action, text.chars().take(1000).collect())

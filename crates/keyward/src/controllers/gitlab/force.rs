@@ -14,7 +14,10 @@ fn split(handled: Option<&str>) -> (Option<&str>, i64) {
         Some((note, last)) => (Some(note), last),
         None => (None, handled),
     };
-    match last.strip_prefix(FORCE).and_then(|number| number.parse().ok()) {
+    match last
+        .strip_prefix(FORCE)
+        .and_then(|number| number.parse().ok())
+    {
         Some(generation) => (note, generation),
         None => (Some(handled), 0),
     }

@@ -15,7 +15,9 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use kube::api::{ApiResource, DynamicObject};
-use lifecycle::{Delivery, Entry, Fingerprint, IssuedId, Policy, Refusal, Retire, SecretName, Version};
+use lifecycle::{
+    Delivery, Entry, Fingerprint, IssuedId, Policy, Refusal, Retire, SecretName, Version,
+};
 use serde_json::{Value, json};
 use sources::Source;
 use sources::gitlab::{PERSONAL, RESOURCE, RotateWish, TokenWish};

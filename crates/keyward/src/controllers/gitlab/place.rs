@@ -1,4 +1,4 @@
-//! Where tokens live: which GitLab, whose tokens, with which login. And to which GitLabs the operator may speak at all.
+//! Where tokens live: which GitLab, whose tokens, with which login. And to which of them the operator may speak at all.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,8 +7,8 @@ use http::Uri;
 use kube::api::DynamicObject;
 use lifecycle::{Because, Refusal};
 use serde::{Deserialize, Serialize};
-use sources::http::Settings;
 use sources::gitlab::{Home, PersonalToken, ResourceTokens, Server};
+use sources::http::Settings;
 use sources::{SecretValue, Source};
 
 use super::Which;
@@ -27,7 +27,11 @@ pub(super) struct Place {
     project: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     group: Option<String>,
-    #[serde(rename = "apiTokenSecretRef", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "apiTokenSecretRef",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(super) login: Option<SecretKeyRef>,
     pub(super) export: Kept,
 }
@@ -56,7 +60,14 @@ impl Place {
         let home = match which {
             Which::Project => &place.project,
             Which::Group => &place.group,
-            Which::Personal => return Ok(Self { login: None, project: None, group: None, ..place }),
+            Which::Personal => {
+                return Ok(Self {
+                    login: None,
+                    project: None,
+                    group: None,
+                    ..place
+                });
+            }
         };
         if home.as_deref().is_none_or(str::is_empty) {
             return Err(invalid("project or group must be named"));
@@ -149,7 +160,7 @@ impl BaseUrl {
     }
 }
 
-/// The GitLabs that are known, one pool of connections each, and those that may be spoken to.
+/// The servers that are known, one pool of connections each, and those that may be spoken to.
 #[derive(Debug)]
 pub(super) struct Places {
     allowed: Vec<BaseUrl>,
@@ -203,8 +214,8 @@ impl Places {
         let Some(home) = place.home() else {
             return Ok(Arc::new(PersonalToken::new(server, login, key)));
         };
-        let tokens = ResourceTokens::new(server, home, login, key)
-            .map_err(|error| invalid(error.detail))?;
+        let tokens =
+            ResourceTokens::new(server, home, login, key).map_err(|error| invalid(error.detail))?;
         Ok(Arc::new(tokens))
     }
 
@@ -252,7 +263,9 @@ async fn login(reader: &mut Reader<'_>, secret: &str, key: &str) -> Result<Secre
     };
     let text = value.expose().trim_ascii();
     if text.is_empty() {
-        return Err(missing(format!("the key {key} of Secret {secret} is empty")));
+        return Err(missing(format!(
+            "the key {key} of Secret {secret} is empty"
+        )));
     }
     Ok(SecretValue::new(text))
 }

@@ -15,9 +15,9 @@ const MOST_SPREAD: SignedDuration = SignedDuration::from_mins(5);
 /// A token is replaced at least this long before its end, or a tenth of its life, whichever is longer.
 const BEFORE_THE_END: SignedDuration = SignedDuration::from_hours(1);
 
-/// The year in which gaps are measured: a leap year, and the same for everybody at all times.
-const MEASURED_FROM: &str = "2028-01-01T00:00:00Z";
-const MEASURED_DAYS: i64 = 366;
+/// The year in which gaps are measured: one with a short February, and the same for everybody at all times.
+const MEASURED_FROM: &str = "2027-01-01T00:00:00Z";
+const MEASURED_DAYS: i64 = 365;
 
 /// A schedule with more ticks than this in a year repeats itself long before.
 const MOST_TICKS: usize = 20_000;
@@ -203,13 +203,29 @@ mod tests {
         let next = |text: &str, after: &str| utc(text).next(at(after)).unwrap().to_string();
         for (text, after, expected) in [
             ("0 3 * * *", "2026-11-16T03:00:00Z", "2026-11-17T03:00:00Z"),
-            ("0 3 * * *", "2026-11-16T02:59:59.5Z", "2026-11-16T03:00:00Z"),
+            (
+                "0 3 * * *",
+                "2026-11-16T02:59:59.5Z",
+                "2026-11-16T03:00:00Z",
+            ),
             ("0 0 * * 0", "2026-11-16T00:00:00Z", "2026-11-22T00:00:00Z"),
             ("0 0 * * 7", "2026-11-16T00:00:00Z", "2026-11-22T00:00:00Z"),
-            ("0 0 * * MON", "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z"),
-            ("15,45 8-9 1 JAN *", "2026-11-16T00:00:00Z", "2027-01-01T08:15:00Z"),
+            (
+                "0 0 * * MON",
+                "2026-11-16T00:00:00Z",
+                "2026-11-23T00:00:00Z",
+            ),
+            (
+                "15,45 8-9 1 JAN *",
+                "2026-11-16T00:00:00Z",
+                "2027-01-01T08:15:00Z",
+            ),
             // Day of month or day of week, not both.
-            ("0 0 13 * FRI", "2026-11-16T00:00:00Z", "2026-11-20T00:00:00Z"),
+            (
+                "0 0 13 * FRI",
+                "2026-11-16T00:00:00Z",
+                "2026-11-20T00:00:00Z",
+            ),
         ] {
             assert_eq!(next(text, after), expected, "{text}");
         }
@@ -253,14 +269,18 @@ mod tests {
             ("0 3 * * 1", hours(7 * 24)),
             // The two days at the end of a month count, whatever the first gap is.
             ("0 0 1,2 * *", hours(24)),
-            ("0 0 1 * *", hours(29 * 24)),
+            ("0 0 1 * *", hours(28 * 24)),
             ("* * * * *", SignedDuration::from_mins(1)),
             ("0 0 1 1 *", hours(366 * 24)),
         ] {
             assert_eq!(utc(text).shortest_gap(), Some(shortest), "{text}");
         }
         let berlin = Schedule::read("0 3 * * *", Some("Europe/Berlin")).unwrap();
-        assert_eq!(berlin.shortest_gap(), Some(hours(23)), "one day in March is short");
+        assert_eq!(
+            berlin.shortest_gap(),
+            Some(hours(23)),
+            "one day in March is short"
+        );
     }
 
     #[test]
@@ -287,7 +307,12 @@ mod tests {
     fn it_is_due_before_its_end_whatever_the_schedule_says() {
         let minted = at("2026-11-16T10:00:00Z");
         let yearly = utc("0 0 1 1 *");
-        let ends = |text: &str| yearly.due("uid", minted, Some(at(text))).unwrap().to_string();
+        let ends = |text: &str| {
+            yearly
+                .due("uid", minted, Some(at(text)))
+                .unwrap()
+                .to_string()
+        };
         assert_eq!(ends("2026-11-17T00:00:00Z"), "2026-11-16T22:36:00Z");
         assert_eq!(ends("2026-11-16T14:00:00Z"), "2026-11-16T13:00:00Z");
         // Dead on arrival, or nearly: half of its life, and not over and over again.
@@ -306,7 +331,9 @@ mod tests {
             .iter()
             .map(|from| {
                 let until = *from + SignedDuration::from_secs(10);
-                at.iter().filter(|one| *from <= **one && **one < until).count()
+                at.iter()
+                    .filter(|one| *from <= **one && **one < until)
+                    .count()
             })
             .max();
         // Evenly it would be seven in ten seconds.

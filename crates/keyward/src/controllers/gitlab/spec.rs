@@ -14,8 +14,7 @@ use super::Which;
 use super::place::Place;
 use super::schedule::Schedule;
 use crate::api::gitlab::shared::{
-    AccessLevel, DeletionPolicy, KeepOld, RevokeWhen, RotationStrategy, StrategyType,
-    TokenSpecBase,
+    AccessLevel, DeletionPolicy, KeepOld, RevokeWhen, RotationStrategy, StrategyType, TokenSpecBase,
 };
 use crate::api::gitlab::{
     GitLabGroupAccessTokenSpec, GitLabPersonalAccessTokenSpec, GitLabProjectAccessTokenSpec,
@@ -96,10 +95,7 @@ pub(super) fn read(which: Which, object: &DynamicObject) -> Result<Asked, Refusa
     })
 }
 
-fn parts(
-    which: Which,
-    object: &DynamicObject,
-) -> Result<(TokenSpecBase, Option<Rights>), Refusal> {
+fn parts(which: Which, object: &DynamicObject) -> Result<(TokenSpecBase, Option<Rights>), Refusal> {
     fn of<T: DeserializeOwned>(object: &DynamicObject) -> Result<T, Refusal> {
         let spec = object.data.get("spec").cloned().unwrap_or(Value::Null);
         serde_json::from_value(spec).map_err(|error| invalid(error.to_string()))
@@ -148,7 +144,9 @@ fn check_grace(which: Which, base: &TokenSpecBase, schedule: &Schedule) -> Resul
     let Some(grace) = grace(strategy) else {
         return Err(refusal(
             Because::InvalidGracePeriod,
-            format!("gracePeriod {text} must be a time such as 90m, longer than 0s and at most 168h"),
+            format!(
+                "gracePeriod {text} must be a time such as 90m, longer than 0s and at most 168h"
+            ),
         ));
     };
     let shortest = schedule.shortest_gap().unwrap_or(SignedDuration::MAX);
