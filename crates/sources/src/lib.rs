@@ -4,6 +4,7 @@
 //! keeps no retry loops (how long to wait is decided by the rules in `lifecycle`), and its errors carry our words only.
 
 pub mod contract;
+pub mod gitlab;
 pub mod http;
 pub mod keystone;
 mod secret;

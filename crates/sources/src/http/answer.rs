@@ -20,6 +20,7 @@ pub struct Reply {
     act: String,
     status: StatusCode,
     headers: HeaderMap,
+    received: Timestamp,
     body: Zeroizing<Vec<u8>>,
 }
 
@@ -39,6 +40,26 @@ impl Reply {
 
     pub fn header(&self, name: &HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
+    }
+
+    /// When the answer began to come in, by our clock.
+    pub fn received(&self) -> Timestamp {
+        self.received
+    }
+
+    /// The same moment by the server's clock, where it tells it.
+    pub fn date(&self) -> Option<Timestamp> {
+        http_date(self.header(&DATE)?.trim())
+    }
+
+    /// How far the server's clock is ahead of ours, to the second and the time that an answer travels.
+    pub fn skew(&self) -> Option<SignedDuration> {
+        Some(self.date()?.duration_since(self.received))
+    }
+
+    /// See [`retry_after`].
+    pub fn retry_after(&self) -> Option<SignedDuration> {
+        retry_after(&self.headers)
     }
 
     pub fn body(&self) -> &[u8] {
@@ -194,6 +215,7 @@ pub(super) async fn read_limited(
     timeout: Duration,
 ) -> Result<Reply, SourceError> {
     let status = response.status();
+    let received = wall_clock();
     // Room for the whole body at once where its size is known: a buffer that grows leaves copies behind.
     let announced = response
         .content_length()
@@ -215,6 +237,7 @@ pub(super) async fn read_limited(
         act,
         status,
         headers: response.headers().clone(),
+        received,
         body,
     })
 }

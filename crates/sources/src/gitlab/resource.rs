@@ -1,0 +1,301 @@
+//! Access tokens of one project or group, made and ended with an API token.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use lifecycle::{Issued, IssuedId, Issuer, Mark, Minting, Owner, TroubleKind, Verdict};
+use reqwest::{Method, StatusCode};
+use serde::Deserialize;
+
+use super::asks::{Found, next_page};
+use super::made::{issued_id, minted, number, verdict};
+use super::own::{self, Ended, Own};
+use super::server::Server;
+use super::version::needs;
+use super::wire::{Said, Token};
+use super::{Home, TokenWish, expiry, words};
+use crate::http::{Reply, Request};
+use crate::{Minted, Order, SecretValue, Source, SourceError, Values};
+
+/// What GitLab can do with tokens of projects and groups.
+pub const RESOURCE: Issuer = Issuer {
+    minting: Minting::ShownOnce,
+    lists: true,
+    revokes: true,
+    tells_use: true,
+};
+
+/// The tokens of one project or group, seen with one API token.
+#[derive(Debug, Clone)]
+pub struct ResourceTokens {
+    pub(super) server: Arc<Server>,
+    pub(super) home: Home,
+    /// `None`: it is not there any more; a token can still end itself.
+    login: Option<SecretValue>,
+    key: String,
+}
+
+impl ResourceTokens {
+    /// `key` is where the value stands in a Secret. Sends nothing.
+    pub fn new(
+        server: Arc<Server>,
+        home: Home,
+        login: Option<&SecretValue>,
+        key: &str,
+    ) -> Result<Self, SourceError> {
+        let prepare = |detail: &str| {
+            let act = format!("preparing to reach a GitLab {}", home.kind());
+            SourceError::new(act, TroubleKind::Rejected, detail)
+        };
+        if !home.is_sound() {
+            return Err(prepare(
+                "its path is not one of GitLab's: group/project, or a number",
+            ));
+        }
+        let login = match login.map(super::token_of) {
+            Some(None) => return Err(prepare("what stands as API token cannot be a token")),
+            Some(login) => login,
+            None => None,
+        };
+        Ok(Self {
+            server,
+            home,
+            login,
+            key: key.into(),
+        })
+    }
+
+    fn act(&self, what: &str) -> String {
+        format!("{what} of {} {}", self.home.kind(), self.home.path())
+    }
+
+    fn rejected(&self, what: &str, detail: impl Into<String>) -> SourceError {
+        SourceError::new(self.act(what), TroubleKind::Rejected, detail)
+    }
+
+    fn login(&self, what: &str) -> Result<&SecretValue, SourceError> {
+        self.login.as_ref().ok_or_else(|| {
+            let detail = "the API token that is needed for it is not there";
+            SourceError::new(self.act(what), TroubleKind::Denied, detail)
+        })
+    }
+
+    pub(super) fn asks(
+        &self,
+        what: &str,
+        method: Method,
+        rest: &[&str],
+    ) -> Result<Request, SourceError> {
+        let path = [self.home.collection(), self.home.path()];
+        let path = path.into_iter().chain(rest.iter().copied());
+        Ok(self
+            .server
+            .request(self.act(what), method, path, self.login(what)?))
+    }
+
+    fn number(&self, what: &str, id: &IssuedId) -> Result<u64, SourceError> {
+        number(id).ok_or_else(|| self.rejected(what, "what is recorded as its id is not a number"))
+    }
+}
+
+#[async_trait]
+impl Source for ResourceTokens {
+    fn issuer(&self) -> Issuer {
+        RESOURCE
+    }
+
+    fn place(&self) -> &str {
+        self.server.place()
+    }
+
+    async fn list(&self, owner: &Owner, recorded: &[Issued]) -> Result<Vec<Issued>, SourceError> {
+        let mut seen = BTreeSet::new();
+        let mut issued = Vec::new();
+        let prefix = owner.prefix();
+        let mut page = 1;
+        while page != 0 {
+            let (tokens, reply) = self.page(&prefix, page).await?;
+            page = next_page(&reply, page, tokens.len())?;
+            for token in tokens {
+                // A token that came in meanwhile pushes others onto the next page.
+                if !seen.insert(token.id) || !token.is_alive(&reply) {
+                    continue;
+                }
+                let id = issued_id(token.id);
+                let known = recorded.iter().find(|known| known.id == id);
+                match (known, owner.version_of(&token.name)) {
+                    (Some(known), _) => issued.push(known.clone()),
+                    (None, Some(version)) => issued.push(Issued { id, version }),
+                    (None, None) => {}
+                }
+            }
+        }
+        let what = "looking for an access token";
+        for known in recorded {
+            let Some(id) = number(&known.id).filter(|id| seen.insert(*id)) else {
+                continue;
+            };
+            if let Found::Is(token, reply) = self.find(what, id).await?
+                && token.is_alive(&reply)
+            {
+                issued.push(known.clone());
+            }
+        }
+        Ok(issued)
+    }
+
+    async fn mint(&self, order: &Order) -> Result<Minted, SourceError> {
+        let what = "creating an access token";
+        let wish = TokenWish::deserialize(&order.wish)
+            .map_err(|_| self.rejected(what, "what is asked for is not understood"))?;
+        self.gate(what, &wish).await?;
+        let life = SignedDuration::from_secs(wish.lifetime_seconds);
+        let longest = i64::from(wish.max_days);
+        let asked = expiry::date_for(order.now, life, longest)
+            .ok_or_else(|| self.rejected(what, "its life would end beyond the end of time"))?;
+        let reply = self.create(what, order, &wish, asked).await?;
+        if reply.status() == StatusCode::CREATED {
+            return self.created(&reply, order, &wish);
+        }
+        // A refusal had no effect: asking once more, for what GitLab itself named, cannot make two.
+        let named = match reply.status() {
+            StatusCode::BAD_REQUEST => Said::of(&reply).longest(),
+            _ => None,
+        };
+        let Some(granted) = named.and_then(|named| expiry::granted(order.now, asked, named)) else {
+            return Err(words::not_created(&reply, self.home.kind()));
+        };
+        tracing::warn!(
+            place = self.server.place(),
+            home = self.home.path(),
+            %asked,
+            %granted,
+            "GitLab grants a token a shorter life than was asked for; it is cut to that"
+        );
+        let reply = self.create(what, order, &wish, granted).await?;
+        if reply.status() == StatusCode::CREATED {
+            return self.created(&reply, order, &wish);
+        }
+        Err(words::not_created(&reply, self.home.kind()))
+    }
+
+    async fn read_back(&self, _mark: &Mark) -> Result<Option<Minted>, SourceError> {
+        // GitLab keeps no more than a digest of the value.
+        Ok(None)
+    }
+
+    async fn verify(&self, values: &Values) -> Result<Verdict, SourceError> {
+        let what = "trying an access token";
+        let Some(value) = super::token_in(values, &self.key) else {
+            return Ok(Verdict::Refused);
+        };
+        match own::look(&self.server, &self.act(what), &value).await? {
+            Own::Is(token, reply) => verdict(&self.server, &token, &reply, &value),
+            Own::Works => Ok(Verdict::Works),
+            Own::Dead => Ok(Verdict::Refused),
+            // No proof by itself. If GitLab knows the API token in the same breath, it is the value that it does not.
+            Own::Unknown(doubt) => {
+                let Some(login) = &self.login else {
+                    return Err(doubt);
+                };
+                match own::look(&self.server, &self.act(what), login).await? {
+                    Own::Is(..) | Own::Works | Own::Dead => Ok(Verdict::Refused),
+                    Own::Unknown(_) => Err(doubt),
+                }
+            }
+        }
+    }
+
+    async fn revoke(&self, id: &IssuedId, values: Option<&Values>) -> Result<(), SourceError> {
+        let what = "revoking an access token";
+        let number = self.number(what, id)?;
+        let refused = match self.delete(what, number).await {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        let value = values.and_then(|values| super::token_in(values, &self.key));
+        let Some(value) = value.filter(|_| own::is_for_the_token_itself(&refused)) else {
+            return Err(refused);
+        };
+        match own::end(&self.server, &self.act(what), number, &value).await? {
+            Ended::Now | Ended::Before => Ok(()),
+            Ended::NotThis => Err(refused),
+        }
+    }
+
+    async fn gone(&self, id: &IssuedId, values: Option<&Values>) -> Result<bool, SourceError> {
+        let what = "looking for an access token";
+        let number = self.number(what, id)?;
+        let unknown = match self.find(what, number).await {
+            Ok(Found::Is(token, reply)) => return Ok(!token.is_alive(&reply)),
+            Ok(Found::Gone) => return Ok(true),
+            Err(error) => error,
+        };
+        let value = values.and_then(|values| super::token_in(values, &self.key));
+        let Some(value) = value.filter(|_| own::is_for_the_token_itself(&unknown)) else {
+            return Err(unknown);
+        };
+        match own::look(&self.server, &self.act(what), &value).await? {
+            Own::Dead => Ok(true),
+            Own::Is(token, reply) if token.id == number => Ok(!token.is_alive(&reply)),
+            Own::Is(..) | Own::Works | Own::Unknown(_) => Err(unknown),
+        }
+    }
+
+    async fn used(&self, id: &IssuedId) -> Result<Option<Timestamp>, SourceError> {
+        let what = "looking when an access token was used";
+        let number = self.number(what, id)?;
+        match self.find(what, number).await? {
+            Found::Gone => Ok(None),
+            Found::Is(token, reply) => token.last_used().map_err(|_| {
+                reply.error(
+                    TroubleKind::Unexpected,
+                    "the time of its last use is not a time",
+                )
+            }),
+        }
+    }
+
+    fn skew(&self) -> Option<SignedDuration> {
+        self.server.skew()
+    }
+}
+
+impl ResourceTokens {
+    /// What this version does not know is refused here, in words that say what to do.
+    async fn gate(&self, what: &str, wish: &TokenWish) -> Result<(), SourceError> {
+        let Some((needed, feature)) = needs(wish) else {
+            return Ok(());
+        };
+        match self.server.version(self.login(what)?).await? {
+            Some(version) if version < needed => Err(self.rejected(
+                what,
+                format!("{feature} came with GitLab {needed}, and this one is {version}"),
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn created(
+        &self,
+        reply: &Reply,
+        order: &Order,
+        wish: &TokenWish,
+    ) -> Result<Minted, SourceError> {
+        let token: Token = reply.json()?;
+        let mut scopes = wish.scopes.clone();
+        scopes.sort();
+        scopes.dedup();
+        let as_asked = token.name == order.mark.to_string()
+            && token.is_alive(reply)
+            && token.sorted_scopes().is_none_or(|is| is == scopes)
+            && token.access_level.is_none_or(|is| is == wish.access_level);
+        if !as_asked {
+            let detail = "another token came back than was asked for";
+            return Err(reply.error(TroubleKind::Unexpected, detail));
+        }
+        minted(&self.server, reply, &token, &self.key)
+    }
+}

@@ -1,0 +1,189 @@
+//! One GitLab: how it is spoken to, what is known of its version and its clock.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::SignedDuration;
+use reqwest::header::HeaderName;
+use reqwest::{Method, StatusCode};
+use serde::Deserialize;
+
+use super::version::{Release, release};
+use crate::http::{Http, Reply, Request, Settings};
+use crate::{SecretValue, SourceError};
+
+const LOGIN: HeaderName = HeaderName::from_static("private-token");
+
+/// A server is upgraded seldom.
+const VERSION_HOLDS: Duration = Duration::from_hours(1);
+
+/// More than this many values are not remembered at once: what is forgotten is only checked less.
+const REMEMBERED: usize = 1024;
+
+/// A GitLab, shared by all who log in there: one pool of connections, its version asked once.
+pub struct Server {
+    http: Http,
+    place: String,
+    version: tokio::sync::Mutex<Option<(Release, Instant)>>,
+    notes: Mutex<Notes>,
+    prints: RandomState,
+}
+
+/// What this process saw, none of which it needs to go on.
+#[derive(Default)]
+struct Notes {
+    skew: Option<SignedDuration>,
+    /// What a mint answered about the value with this print.
+    minted: HashMap<u64, Promise>,
+    /// The longest life, in days, that GitLab grants to a successor of the value with this print.
+    longest: HashMap<u64, i64>,
+}
+
+/// What GitLab said of a token when it made it, to be held against what it says later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Promise {
+    pub(super) id: u64,
+    pub(super) scopes: Option<Vec<String>>,
+    pub(super) expires: Option<jiff::civil::Date>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Server").field(&self.place).finish()
+    }
+}
+
+impl Server {
+    /// At its base address, without `/api/v4`. Sends nothing.
+    pub fn new(address: &str, settings: &Settings) -> Result<Self, SourceError> {
+        let http = Http::new(address, settings)?;
+        let path = http.url([]).path().trim_end_matches('/').to_owned();
+        Ok(Self {
+            place: format!("gitlab {}{path}", http.place()),
+            http,
+            version: tokio::sync::Mutex::default(),
+            notes: Mutex::default(),
+            prints: RandomState::new(),
+        })
+    }
+
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// How far its clock was ahead of ours at its last answer.
+    pub fn skew(&self) -> Option<SignedDuration> {
+        self.notes().skew
+    }
+
+    pub(super) fn request<'a>(
+        &self,
+        act: impl Into<String>,
+        method: Method,
+        path: impl IntoIterator<Item = &'a str>,
+        login: &SecretValue,
+    ) -> Request {
+        let path = ["api", "v4"].into_iter().chain(path);
+        self.http
+            .request(act, method, path)
+            .secret_header(LOGIN, login.expose())
+    }
+
+    /// Sends it, once.
+    pub(super) async fn ask(&self, request: Request) -> Result<Reply, SourceError> {
+        let reply = request.send().await?;
+        if let Some(skew) = reply.skew() {
+            self.notes().skew = Some(skew);
+        }
+        Ok(reply)
+    }
+
+    /// Which version this is; `None` where it does not tell this login. Asked seldom, whoever asks.
+    pub(super) async fn version(
+        &self,
+        login: &SecretValue,
+    ) -> Result<Option<Release>, SourceError> {
+        let mut known = self.version.lock().await;
+        if let Some((version, at)) = *known
+            && at.elapsed() < VERSION_HOLDS
+        {
+            return Ok(Some(version));
+        }
+        let act = "asking GitLab for its version";
+        let reply = self
+            .ask(self.request(act, Method::GET, ["metadata"], login))
+            .await?;
+        let version = match reply.status() {
+            StatusCode::OK => reply
+                .json::<Metadata>()
+                .ok()
+                .and_then(|metadata| release(&metadata.version)),
+            // Old servers have no such page, and some logins may not see it.
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => None,
+            _ => return Err(super::words::refusal(&reply)),
+        };
+        // Another login may be told what this one is not.
+        *known = version.map(|version| (version, Instant::now()));
+        Ok(version)
+    }
+
+    pub(super) fn remember(&self, value: &SecretValue, promise: Promise) {
+        let print = self.print(value);
+        put(&mut self.notes().minted, print, promise);
+    }
+
+    pub(super) fn promise(&self, value: &SecretValue) -> Option<Promise> {
+        let print = self.print(value);
+        self.notes().minted.get(&print).cloned()
+    }
+
+    pub(super) fn learn_longest(&self, value: &SecretValue, days: i64) {
+        let print = self.print(value);
+        put(&mut self.notes().longest, print, days);
+    }
+
+    pub(super) fn longest(&self, value: &SecretValue) -> Option<i64> {
+        let print = self.print(value);
+        self.notes().longest.get(&print).copied()
+    }
+
+    /// Tells values apart, and means nothing outside of this process.
+    fn print(&self, value: &SecretValue) -> u64 {
+        self.prints.hash_one(value.expose())
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn put<T>(notes: &mut HashMap<u64, T>, print: u64, note: T) {
+    if notes.len() >= REMEMBERED {
+        notes.clear();
+    }
+    notes.insert(print, note);
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    version: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_below_a_path_is_another_place() {
+        let settings = Settings::default();
+        let at = |address: &str| Server::new(address, &settings).unwrap().place;
+        assert_eq!(
+            at("http://127.0.0.1:80/gitlab/"),
+            "gitlab http://127.0.0.1/gitlab"
+        );
+        assert_eq!(at("http://127.0.0.1:81"), "gitlab http://127.0.0.1:81");
+    }
+}
