@@ -12,6 +12,7 @@ use sources::{Order, Values};
 
 use super::ask::{open, open_as_minted};
 use super::events::Happening;
+use super::limits::Turn;
 use super::observe::{Fresh, Sight};
 use super::secrets::{self, Record};
 use super::trouble::Fault;
@@ -278,7 +279,10 @@ async fn mint(world: &World, sight: &mut Sight, version: Version) -> Result<(), 
         .kind
         .wish(&sight.object)
         .map_err(|refusal| Fault::Issuer(Trouble::new(TroubleKind::Rejected, refusal.detail)))?;
-    let _place = world.place_at(&source).await;
+    let _place = world
+        .place_at(&source, "mint", Turn::Other)
+        .await
+        .map_err(Fault::Issuer)?;
     world.may_begin("minting")?;
     let draft = sight.secrets.iter().find(|secret| {
         secrets::read(sight.kind.as_ref(), secret).is_some_and(|stored| {
@@ -300,7 +304,7 @@ async fn mint(world: &World, sight: &mut Sight, version: Version) -> Result<(), 
     // Whatever becomes of the request, what was known to work before it need not work after it.
     sight.works = None;
     let request = source.mint(&order);
-    match world.at_issuer_unlimited("mint", request).await {
+    match world.at_issuer_unlimited(&source, "mint", request).await {
         Ok(minted) => {
             // What was listed before must not make the new one look revoked.
             if let Known::Is(listing) = &mut sight.issued {
@@ -456,10 +460,13 @@ async fn revoke(
         .await
         .map_err(Fault::Issuer)?;
     let values = sight.values_of(version, id);
-    let _place = world.place_at(&source).await;
+    let _place = world
+        .place_at(&source, "revoke", Turn::Revoke)
+        .await
+        .map_err(Fault::Issuer)?;
     world.may_begin("revoking")?;
     world
-        .at_issuer_unlimited("revoke", source.revoke(id, values.as_ref()))
+        .at_issuer_unlimited(&source, "revoke", source.revoke(id, values.as_ref()))
         .await
         .map_err(Fault::Issuer)?;
     if let Known::Is(listing) = &mut sight.issued {

@@ -112,7 +112,7 @@ async fn list(world: &World, sight: &Sight) -> Result<Vec<Issued>, Trouble> {
     for source in sources {
         let request = source.list(&owner, &recorded);
         let listed = if source.lists_together() {
-            world.at_issuer_unlimited("list", request).await?
+            world.at_issuer_unlimited(&source, "list", request).await?
         } else {
             world.at_issuer(&source, "list", request).await?
         };

@@ -11,13 +11,12 @@ use kube::api::DynamicObject;
 use kube::{Client, ResourceExt};
 use lifecycle::{ClusterId, Refusal, Trouble, TroubleKind};
 use sources::{Source, SourceError};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::lease::{LeaseOptions, Standing};
-use super::limits::Limits;
+use super::limits::{Closed, Limits, Place, Turn};
 use super::logins::{Logins, Opened, Slot};
 use super::queue::Queue;
-use super::reader::{Closed, Inputs, Reader};
+use super::reader::{self, Inputs, Reader};
 use super::report::Pruned;
 use super::trouble::Fault;
 use super::watch::Scope;
@@ -140,22 +139,35 @@ impl World {
         act: &'static str,
         request: impl Future<Output = Result<T, SourceError>>,
     ) -> Result<T, Trouble> {
-        let _place = self.place_at(source).await;
-        self.at_issuer_unlimited(act, request).await
+        let _place = self.place_at(source, act, Turn::Other).await?;
+        self.at_issuer_unlimited(source, act, request).await
     }
 
     /// Waits for a place at an issuer. What must not be begun too late is judged after that, and then asked for with
     /// [`World::at_issuer_unlimited`] while the place is kept.
-    pub async fn place_at(&self, source: &Arc<dyn Source>) -> Option<OwnedSemaphorePermit> {
-        self.limits.enter(source.place()).await
+    pub async fn place_at(
+        &self,
+        source: &Arc<dyn Source>,
+        act: &'static str,
+        turn: Turn,
+    ) -> Result<Place, Trouble> {
+        let entered = self.limits.enter(source.place(), turn, self.now()).await;
+        entered.map_err(|closed| sent_away(act, closed))
     }
 
     /// As [`World::at_issuer`], for who has a place already and for what is no load on the issuer while it waits.
+    ///
+    /// *Guarantees:* nothing is sent while the issuer has asked us to wait. Its "wait" to this request is a "wait" to
+    /// all that follow.
     pub async fn at_issuer_unlimited<T>(
         &self,
+        source: &Arc<dyn Source>,
         act: &'static str,
         request: impl Future<Output = Result<T, SourceError>>,
     ) -> Result<T, Trouble> {
+        if let Some(closed) = self.limits.closed(source.place(), self.now()) {
+            return Err(sent_away(act, closed));
+        }
         let begun = Instant::now();
         let result = match tokio::time::timeout(self.options.effect_timeout, request).await {
             Ok(result) => result.map_err(|error| error.to_trouble()),
@@ -164,6 +176,12 @@ impl World {
                 format!("{act}: no answer from the issuer in time"),
             )),
         };
+        if let Err(trouble) = &result
+            && trouble.kind == TroubleKind::Throttled
+            && let Some(wait) = trouble.wait
+        {
+            self.limits.close(source.place(), self.now(), wait);
+        }
         self.telemetry.issuer_request(
             act,
             result.as_ref().err().map(|trouble| trouble.kind),
@@ -245,18 +263,27 @@ impl World {
                 }
                 Ok(source)
             }
-            Err(Closed::Refused(refusal)) if leaving => match self.logins.last(&slot) {
+            Err(reader::Closed::Refused(refusal)) if leaving => match self.logins.last(&slot) {
                 Some(opened) => Ok(opened.source),
                 None => kind.without_login(object).ok_or(refusal),
             },
-            Err(Closed::Refused(refusal)) => Err(refusal),
-            Err(Closed::Fault(fault)) => return Err(fault),
+            Err(reader::Closed::Refused(refusal)) => Err(refusal),
+            Err(reader::Closed::Fault(fault)) => return Err(fault),
         };
         Ok(Reached {
             source,
             text,
             inputs,
         })
+    }
+}
+
+/// Not sent: the issuer asked somebody else to wait, and so us.
+fn sent_away(act: &str, Closed(left): Closed) -> Trouble {
+    let detail = format!("{act}: the issuer asked for a pause, which is kept by all");
+    Trouble {
+        wait: Some(left),
+        ..Trouble::new(TroubleKind::Throttled, detail)
     }
 }
 
