@@ -16,8 +16,9 @@ use crate::cargo;
 /// The order in which people want to hear of a failure: the rules before what is built on them.
 const PACKAGES: [&str; 5] = ["lifecycle", "sources", "testbed", "keyward", "xtask"];
 
-/// A test that starts a real server has to name the module that does it.
-const STARTS_REAL_SERVERS: [&str; 2] = ["testbed::controlplane", "keystone::real"];
+/// A test that starts a real server, or a real client of one, has to name the module that does it.
+const STARTS_REAL_SERVERS: [&str; 3] =
+    ["testbed::controlplane", "keystone::real", "gitlab::client"];
 
 /// A program that `cargo test` compiled: a test, or one that tests start.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Finds or makes the programs of the real control plane and of the real Keystone, so that no test has to wait for it.
+//! Finds or makes the programs of the real control plane, the real Keystone and the real GitLab client, so that no test
+//! has to wait for it.
 
 use std::io::Write;
 
@@ -6,8 +7,10 @@ use std::io::Write;
 async fn main() -> anyhow::Result<()> {
     let programs = testbed::controlplane::programs::ready().await?;
     let keystone = testbed::keystone::real::ready().await?;
+    let client = testbed::gitlab::client::python().await?;
     let mut out = std::io::stdout();
     writeln!(out, "control plane programs from {}", programs.origin())?;
     writeln!(out, "Keystone from the cache ({})", keystone.display())?;
+    writeln!(out, "python-gitlab from the cache ({})", client.display())?;
     Ok(())
 }

@@ -78,6 +78,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
 
     /// An error closes the connection without a word.
     fn answer(&self, asked: Asked) -> BoxFuture<'static, io::Result<Answered>>;
+
+    /// How an error looks that was planned, and not answered.
+    fn planned(&self, status: u16) -> Answered {
+        Answered::planned(status)
+    }
 }
 
 /// The listener, on a thread of its own: usable from any runtime or none, and a test that blocks its runtime does not
@@ -311,7 +316,7 @@ async fn pass(shared: Arc<Shared>, mut asked: Asked) -> Outcome {
     };
     let planned = |status: u16| {
         shared.faults.ended(place, status);
-        Outcome::Whole(Answered::planned(status))
+        Outcome::Whole(shared.backend.planned(status))
     };
     let answered = match fault {
         Fault::Pass => answer(asked).await,
@@ -348,7 +353,7 @@ async fn pass(shared: Arc<Shared>, mut asked: Asked) -> Outcome {
         }
         Fault::Throttle(seconds) => {
             shared.faults.ended(place, 429);
-            let mut answered = Answered::planned(429);
+            let mut answered = shared.backend.planned(429);
             answered.headers.insert(RETRY_AFTER, seconds.into());
             Ok(answered)
         }

@@ -17,7 +17,7 @@ use http::Method;
 use super::{Admin, Http};
 pub use super::{Lockout, Options};
 use crate::keeper::{self, Keeper};
-use install::Installed;
+use crate::python::Installed;
 
 /// How long a start may take before it counts as failed. Quiet machines need two seconds.
 const BOOT_DEADLINE: Duration = Duration::from_mins(1);

@@ -9,10 +9,11 @@ use anyhow::Context;
 use tokio::sync::OnceCell;
 
 use super::super::{Admin, SERVICE_USERS, password_of};
-use super::install::{Installed, fingerprint, program, run};
+use super::install::TITLE;
 use super::{Keystone, Options, copy, write_settings};
 use crate::cache::{self, say};
 use crate::keeper::Keeper;
+use crate::python::{Installed, fingerprint, run};
 
 /// What makes the template what it is, beside the users: raised when [`fill`] changes.
 const RECIPE: &str = "1";
@@ -59,7 +60,7 @@ async fn find_or_make(installed: &Installed) -> anyhow::Result<PathBuf> {
 async fn make(installed: &Installed, into: &Path) -> anyhow::Result<()> {
     let keeper = Keeper::start("keystone-template")?;
     let (tool, dir) = (
-        program(installed, "keystone-manage"),
+        installed.program("keystone-manage"),
         keeper.dir().to_owned(),
     );
     tokio::task::spawn_blocking(move || initialise(&tool, &dir)).await??;
@@ -109,7 +110,8 @@ fn initialise(tool: &Path, dir: &Path) -> anyhow::Result<()> {
             command.args(["--keystone-user", &who("-un")?]);
             command.args(["--keystone-group", &who("-gn")?]);
         }
-        run(command, Instant::now()).with_context(|| format!("keystone-manage {}", step[0]))?;
+        run(command, TITLE, Instant::now())
+            .with_context(|| format!("keystone-manage {}", step[0]))?;
     }
     Ok(())
 }
