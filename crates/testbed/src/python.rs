@@ -1,4 +1,4 @@
-//! Programs from PyPI: each in an environment of its own in the user's cache, with every version pinned.
+//! Released Python programs: each in an environment of its own in the user's cache, with every version pinned.
 
 use std::fs;
 use std::path::PathBuf;

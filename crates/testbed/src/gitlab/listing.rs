@@ -157,9 +157,9 @@ impl Wanted {
     }
 }
 
-fn is_between<T: Ord>((after, before): (Option<T>, Option<T>), time: Option<T>) -> bool {
-    after.is_none_or(|after| time.as_ref().is_some_and(|time| *time >= after))
-        && before.is_none_or(|before| time.as_ref().is_some_and(|time| *time <= before))
+fn is_between<T: Ord + Copy>((after, before): (Option<T>, Option<T>), time: Option<T>) -> bool {
+    after.is_none_or(|after| time.is_some_and(|time| time >= after))
+        && before.is_none_or(|before| time.is_some_and(|time| time <= before))
 }
 
 /// Every word of some length must be part of the name, whatever its case; where all are short, they must be the name.

@@ -109,10 +109,6 @@ impl Turn<'_> {
         self.listed(|token| !token.impersonation && user.is_none_or(|user| user == token.user))
     }
 
-    pub(super) fn show_self(&self) -> Answer {
-        Ok(self.show_one(self.actor.token))
-    }
-
     pub(super) fn rotate_self(&mut self) -> Answer {
         let asked = self.asked_expiry()?;
         let (id, value) = self.rotate(self.actor.token, asked)?;

@@ -208,8 +208,9 @@ impl Route {
                 };
                 settings.has(since.0, since.1) && (!in_a_project(place) || settings.has(18, 11))
             }
-            Self::DeployTokens(_, Act::Rotate(_)) | Self::Triggers(_, Act::Rotate(_)) => false,
-            Self::Impersonation(_, Act::Rotate(_)) => false,
+            Self::DeployTokens(_, Act::Rotate(_))
+            | Self::Triggers(_, Act::Rotate(_))
+            | Self::Impersonation(_, Act::Rotate(_)) => false,
             Self::Version
             | Self::Me
             | Self::Users

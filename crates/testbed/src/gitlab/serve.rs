@@ -116,7 +116,7 @@ impl Turn<'_> {
             Route::ResourceTokens(place, act) => self.resource_tokens(&place, act),
             Route::RotateOwnResourceToken(place) => self.rotate_own_resource_token(&place),
             Route::PersonalTokens(act) => self.personal_tokens(act),
-            Route::ShowSelf => self.show_self(),
+            Route::ShowSelf => Ok(self.show_one(self.actor.token)),
             Route::RotateSelf => self.rotate_self(),
             Route::RevokeSelf => Ok(self.revoke_self()),
             Route::CreateFor(user) => self.create_for(user),

@@ -5,6 +5,10 @@ use std::time::Duration;
 
 /// The default is a current self-managed GitLab as it comes out of the box.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of GitLab's own"
+)]
 pub struct Settings {
     /// The port to listen on; 0 takes a free one.
     pub port: u16,

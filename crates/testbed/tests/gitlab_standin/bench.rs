@@ -28,16 +28,14 @@ pub(crate) struct Reply {
 
 impl Reply {
     /// Status and body at once, for errors.
-    pub(crate) fn is(&self, status: u16, body: &Value) -> bool {
-        let same = self.status == status && self.body == *body;
-        if !same {
-            println!("{} {} instead of {status} {body}", self.status, self.text);
-        }
-        same
+    #[track_caller]
+    pub(crate) fn must_be(&self, status: u16, body: &Value) {
+        assert_eq!((self.status, &self.body), (status, body), "{}", self.text);
     }
 
-    pub(crate) fn says(&self, status: u16, message: &str) -> bool {
-        self.is(status, &json!({ "message": message }))
+    #[track_caller]
+    pub(crate) fn must_say(&self, status: u16, message: &str) {
+        self.must_be(status, &json!({ "message": message }));
     }
 
     pub(crate) fn id(&self) -> u64 {

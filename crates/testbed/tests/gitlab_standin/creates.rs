@@ -94,11 +94,11 @@ async fn maintainers_make_project_tokens_and_only_owners_group_tokens() {
     );
     let denied = "400 Bad request - User does not have permission to create";
     let reply = bench.post_as(&developer, &bench.tokens(), wanted()).await;
-    assert!(reply.says(400, &format!("{denied} project access token")));
+    reply.must_say(400, &format!("{denied} project access token"));
     let reply = bench
         .post_as(&maintainer, &bench.group_tokens(), wanted())
         .await;
-    assert!(reply.says(400, &format!("{denied} group access token")));
+    reply.must_say(400, &format!("{denied} group access token"));
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn nobody_gives_more_than_he_has_and_no_bot_gives_anything() {
         .post_as(&maintainer, &bench.tokens(), body.clone())
         .await;
     let more = "Access level of the token contains permissions not held by the creating user";
-    assert!(reply.says(400, &format!("400 Bad request - {more}")));
+    reply.must_say(400, &format!("400 Bad request - {more}"));
     body["scopes"] = json!(["api"]);
     let bot = bench.post(&bench.tokens(), body).await;
     assert_eq!(bot.status, 201);
@@ -128,11 +128,11 @@ async fn what_cannot_be_seen_is_not_found() {
     let bench = bench();
     let (_, stranger) = bench.person("sam", 0);
     let reply = bench.post_as(&stranger, &bench.tokens(), wanted()).await;
-    assert!(reply.says(404, "404 Project Not Found"));
+    reply.must_say(404, "404 Project Not Found");
     let reply = bench
         .post_as(&stranger, "/groups/team/access_tokens", wanted())
         .await;
-    assert!(reply.says(404, "404 Group Not Found"));
+    reply.must_say(404, "404 Group Not Found");
     // A public one can be seen, and is refused in another way.
     bench
         .gitlab
@@ -144,12 +144,10 @@ async fn what_cannot_be_seen_is_not_found() {
             .status,
         400
     );
-    assert!(
-        bench
-            .get_as(&stranger, &bench.tokens())
-            .await
-            .says(401, "401 Unauthorized")
-    );
+    bench
+        .get_as(&stranger, &bench.tokens())
+        .await
+        .must_say(401, "401 Unauthorized");
 }
 
 #[tokio::test]
@@ -171,14 +169,17 @@ async fn a_form_that_is_wrong_is_told_all_at_once_and_before_the_project_is_look
             "access_level does not have a valid value",
         ),
     ] {
-        assert!(bench.post(none, body).await.is(400, &json!({"error": why})));
+        bench
+            .post(none, body)
+            .await
+            .must_be(400, &json!({"error": why}));
     }
     let long = json!({"name": "a", "scopes": ["api"], "description": "x".repeat(256)});
     let reply = bench.post(&bench.tokens(), long).await;
-    assert!(reply.says(
+    reply.must_say(
         400,
-        "400 Bad request - Description is too long (maximum is 255 characters)"
-    ));
+        "400 Bad request - Description is too long (maximum is 255 characters)",
+    );
 }
 
 #[tokio::test]
@@ -202,10 +203,10 @@ async fn the_last_allowed_date_is_allowed_and_the_next_is_not() {
     let bench = bench();
     let until = |day: &str| json!({"name": "ci", "scopes": ["api"], "expires_at": day});
     let reply = bench.post(&bench.tokens(), until("2027-06-12")).await;
-    assert!(reply.says(
+    reply.must_say(
         400,
-        "400 Bad request - Expiration date must be before 2027-06-11"
-    ));
+        "400 Bad request - Expiration date must be before 2027-06-11",
+    );
     assert_eq!(
         bench
             .post(&bench.tokens(), until("2027-06-11"))
@@ -217,10 +218,10 @@ async fn the_last_allowed_date_is_allowed_and_the_next_is_not() {
         .gitlab
         .change_settings(|settings| settings.max_lifetime_days = 30);
     let reply = bench.post(&bench.tokens(), until("2026-07-12")).await;
-    assert!(reply.says(
+    reply.must_say(
         400,
-        "400 Bad request - Expiration date must be before 2026-07-11"
-    ));
+        "400 Bad request - Expiration date must be before 2026-07-11",
+    );
 }
 
 #[tokio::test]
@@ -245,7 +246,7 @@ async fn a_create_without_a_date_gets_the_longest_or_none_as_it_is_set() {
     };
     let strict = bench_with(settings);
     let reply = strict.post(&strict.tokens(), body).await;
-    assert!(reply.is(400, &json!({"error": "expires_at is missing"})));
+    reply.must_be(400, &json!({"error": "expires_at is missing"}));
 }
 
 #[tokio::test]

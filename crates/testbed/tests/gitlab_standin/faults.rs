@@ -54,7 +54,8 @@ async fn a_request_can_be_done_twice_or_much_later() {
         .gitlab
         .faults()
         .next(REVOKE_PROJECT_TOKEN, Fault::Park);
-    let revoke = bench.delete(&bench.token(made.id()));
+    let path = bench.token(made.id());
+    let revoke = bench.delete(&path);
     let impatient = tokio::time::timeout(std::time::Duration::from_millis(300), revoke);
     assert!(impatient.await.is_err());
     assert!(bench.gitlab.token(made.id()).unwrap().active);
@@ -69,12 +70,10 @@ async fn planned_errors_look_like_those_of_gitlab() {
         .gitlab
         .faults()
         .next("GET /api/v4/user", Fault::Error(500));
-    assert!(
-        bench
-            .get("/user")
-            .await
-            .says(500, "500 Internal Server Error")
-    );
+    bench
+        .get("/user")
+        .await
+        .must_say(500, "500 Internal Server Error");
     bench
         .gitlab
         .faults()

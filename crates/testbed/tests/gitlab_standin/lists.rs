@@ -7,7 +7,7 @@ use testbed::gitlab::{Settings, level};
 use crate::bench::{Bench, bench, bench_with, date};
 
 /// Five, a minute apart: alive, revoked, expiring today, expired, and alive without a date.
-async fn five() -> Bench {
+fn five() -> Bench {
     let bench = bench();
     let minute = SignedDuration::from_mins(1);
     let add = |name: &str, expires: Option<&str>| {
@@ -34,7 +34,7 @@ async fn five() -> Bench {
 
 #[tokio::test]
 async fn a_state_is_asked_for_and_what_ends_today_has_none() {
-    let bench = five().await;
+    let bench = five();
     let tokens = bench.tokens();
     let state = async |query: &str| bench.get(&format!("{tokens}?{query}")).await;
     assert_eq!(state("").await.names().len(), 5);
@@ -49,12 +49,12 @@ async fn a_state_is_asked_for_and_what_ends_today_has_none() {
     assert_eq!(state("revoked=true").await.names(), ["revoked app"]);
     assert_eq!(state("revoked=false").await.names().len(), 4);
     let wrong = state("state=dead").await;
-    assert!(wrong.is(400, &json!({"error": "state does not have a valid value"})));
+    wrong.must_be(400, &json!({"error": "state does not have a valid value"}));
 }
 
 #[tokio::test]
 async fn a_search_looks_at_names_only_and_at_every_word() {
-    let bench = five().await;
+    let bench = five();
     let tokens = bench.tokens();
     let found = async |text: &str| bench.get(&format!("{tokens}?search={text}")).await;
     assert_eq!(
@@ -68,7 +68,7 @@ async fn a_search_looks_at_names_only_and_at_every_word() {
 
 #[tokio::test]
 async fn times_and_orders_are_asked_for() {
-    let bench = five().await;
+    let bench = five();
     let tokens = bench.tokens();
     let asked = async |query: &str| bench.get(&format!("{tokens}?{query}")).await;
     let after = asked("created_after=2026-06-11T12:03:00Z").await;
@@ -121,7 +121,7 @@ async fn a_list_comes_in_pages_and_its_links_lead_to_the_configured_host() {
     let beyond = bench.get(&format!("{}?page=9", bench.tokens())).await;
     assert_eq!((beyond.status, beyond.names().len()), (200, 0));
     let wrong = bench.get(&format!("{}?page=0", bench.tokens())).await;
-    assert!(wrong.is(400, &json!({"error": "page does not have a valid value"})));
+    wrong.must_be(400, &json!({"error": "page does not have a valid value"}));
 }
 
 #[tokio::test]
@@ -152,12 +152,10 @@ async fn only_who_manages_tokens_gets_a_list_and_everybody_else_is_nobody() {
     let (_, developer) = bench.person("dan", level::DEVELOPER);
     let (_, maintainer) = bench.person("mia", level::MAINTAINER);
     for path in [bench.tokens(), bench.token(made.id())] {
-        assert!(
-            bench
-                .get_as(&developer, &path)
-                .await
-                .says(401, "401 Unauthorized")
-        );
+        bench
+            .get_as(&developer, &path)
+            .await
+            .must_say(401, "401 Unauthorized");
         assert_eq!(bench.get_as(&maintainer, &path).await.status, 200);
         assert_eq!(
             bench.get_as(&made.token(), &path).await.status,
@@ -187,7 +185,7 @@ async fn personal_tokens_are_listed_to_their_user_and_all_to_administrators() {
         ["of a person"]
     );
     let of_sam = format!("/personal_access_tokens?user_id={sam}");
-    assert!(bench.get(&of_sam).await.says(401, "401 Unauthorized"));
+    bench.get(&of_sam).await.must_say(401, "401 Unauthorized");
     let admin = bench.admin();
     assert_eq!(bench.get_as(&admin, &of_sam).await.names(), ["of a person"]);
     assert_eq!(

@@ -41,7 +41,7 @@ async fn an_unknown_token_is_told_nothing() {
     let bench = bench();
     for value in ["", "glpat-nobody-ever-had-this"] {
         let reply = bench.get_as(value, "/personal_access_tokens/self").await;
-        assert!(reply.says(401, "401 Unauthorized"));
+        reply.must_say(401, "401 Unauthorized");
         assert_eq!(reply.header("www-authenticate"), None);
     }
 }
@@ -52,11 +52,13 @@ async fn expired_is_told_before_revoked_and_revoked_before_scope() {
     let (id, both) = added(&bench, "read_user", Some("2026-06-11"));
     bench.gitlab.revoke(id);
     let reply = bench.get_as(&both, "/projects/none").await;
-    assert!(reply.is(401, &expired()) && is_challenged(&reply));
+    reply.must_be(401, &expired());
+    assert!(is_challenged(&reply));
     let (id, dead) = added(&bench, "read_user", None);
     bench.gitlab.revoke(id);
     let reply = bench.get_as(&dead, "/projects/none").await;
-    assert!(reply.is(401, &revoked()) && is_challenged(&reply));
+    reply.must_be(401, &revoked());
+    assert!(is_challenged(&reply));
 }
 
 #[tokio::test]
@@ -67,17 +69,15 @@ async fn scope_is_told_before_anything_the_route_has_to_say() {
     let denied =
         |scope| json!({"error": "insufficient_scope", "error_description": why, "scope": scope});
     let reply = bench.get_as(&reads, "/projects/none").await;
-    assert!(reply.is(403, &denied("api read_api")));
+    reply.must_be(403, &denied("api read_api"));
     let reply = bench.post_as(&reads, &bench.tokens(), json!({})).await;
-    assert!(reply.is(403, &denied("api")));
+    reply.must_be(403, &denied("api"));
     let reply = bench.post_as(&reads, SELF_ROTATE, json!({})).await;
-    assert!(reply.is(403, &denied("api self_rotate")));
-    assert!(
-        bench
-            .get("/projects/none")
-            .await
-            .says(404, "404 Project Not Found")
-    );
+    reply.must_be(403, &denied("api self_rotate"));
+    bench
+        .get("/projects/none")
+        .await
+        .must_say(404, "404 Project Not Found");
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn any_scope_may_look_at_itself_and_end_itself() {
         .delete_as(&reads, "/personal_access_tokens/self")
         .await;
     assert_eq!((ended.status, ended.text.as_str()), (204, ""));
-    assert!(bench.get_as(&reads, "/user").await.is(401, &revoked()));
+    bench.get_as(&reads, "/user").await.must_be(401, &revoked());
 }
 
 #[tokio::test]
@@ -102,11 +102,11 @@ async fn a_revoked_caller_on_a_rotate_path_ends_all_that_was_rotated_from_it() {
     let third = bench.post_as(&second, SELF_ROTATE, json!({})).await.token();
     // Any other path is harmless.
     let reply = bench.get_as(&first, "/personal_access_tokens/self").await;
-    assert!(reply.is(401, &revoked()));
+    reply.must_be(401, &revoked());
     assert_eq!(bench.get_as(&third, "/user").await.status, 200);
     let reply = bench.post_as(&first, SELF_ROTATE, json!({})).await;
-    assert!(reply.is(401, &revoked()));
-    assert!(bench.get_as(&third, "/user").await.is(401, &revoked()));
+    reply.must_be(401, &revoked());
+    bench.get_as(&third, "/user").await.must_be(401, &revoked());
     assert_eq!(bench.live_names(), ["login"]);
 }
 
@@ -121,7 +121,7 @@ async fn the_rotate_path_of_a_project_ends_the_family_just_the_same() {
     // The number in the path need not be its own, nor be there at all.
     let path = format!("{}/rotate", bench.token(1));
     let reply = bench.post_as(&old.token(), &path, json!({})).await;
-    assert!(reply.is(401, &revoked()));
+    reply.must_be(401, &revoked());
     assert!(!bench.gitlab.token(new.id()).unwrap().active);
 }
 
@@ -132,12 +132,10 @@ async fn an_expired_caller_ends_nobody() {
     let next = json!({"expires_at": "2026-08-01"});
     let second = bench.post_as(&first, SELF_ROTATE, next).await.token();
     bench.gitlab.advance(jiff::SignedDuration::from_hours(24));
-    assert!(
-        bench
-            .post_as(&first, SELF_ROTATE, json!({}))
-            .await
-            .is(401, &expired())
-    );
+    bench
+        .post_as(&first, SELF_ROTATE, json!({}))
+        .await
+        .must_be(401, &expired());
     assert_eq!(bench.get_as(&second, "/user").await.status, 200);
 }
 
@@ -162,7 +160,7 @@ async fn what_is_no_route_is_not_found_in_another_shape() {
     let bench = bench();
     for path in ["/nothing", "/projects/1/access_tokens/self"] {
         let reply = bench.get(path).await;
-        assert!(reply.is(404, &json!({"error": "404 Not Found"})));
+        reply.must_be(404, &json!({"error": "404 Not Found"}));
     }
 }
 

@@ -17,14 +17,12 @@ async fn administrators_make_personal_tokens_for_others_and_nobody_else_does() {
         (made.status, &made.body["user_id"]),
         (201, &json!(bench.owner))
     );
-    assert!(
-        bench
-            .post(&path, body("2026-07-01"))
-            .await
-            .says(403, "403 Forbidden")
-    );
+    bench
+        .post(&path, body("2026-07-01"))
+        .await
+        .must_say(403, "403 Forbidden");
     let reply = bench.post_as(&admin, &path, body("2028-07-01")).await;
-    assert!(reply.says(422, "Expiration date must be before 2027-06-11"));
+    reply.must_say(422, "Expiration date must be before 2027-06-11");
     let reply = bench
         .post_as(
             &admin,
@@ -32,7 +30,7 @@ async fn administrators_make_personal_tokens_for_others_and_nobody_else_does() {
             body("2026-07-01"),
         )
         .await;
-    assert!(reply.says(404, "404 User Not Found"));
+    reply.must_say(404, "404 User Not Found");
 }
 
 #[tokio::test]
@@ -41,7 +39,7 @@ async fn for_oneself_only_what_cannot_do_harm_is_made() {
     let asked = |scope: &str| json!({"name": "mine", "scopes": [scope]});
     let path = "/user/personal_access_tokens";
     let reply = bench.post(path, asked("api")).await;
-    assert!(reply.is(400, &json!({"error": "scopes does not have a valid value"})));
+    reply.must_be(400, &json!({"error": "scopes does not have a valid value"}));
     assert_eq!(bench.post(path, asked("self_rotate")).await.status, 201);
 }
 
@@ -69,11 +67,11 @@ async fn impersonation_tokens_live_their_own_life_and_rotate_like_personal_ones(
     assert_eq!(bench.get_as(&admin, &one).await.status, 200);
     assert_eq!(bench.delete_as(&admin, &one).await.status, 204);
     let none = bench.delete_as(&admin, &format!("{path}/1")).await;
-    assert!(none.says(404, "404 Impersonation Token Not Found"));
+    none.must_say(404, "404 Impersonation Token Not Found");
     assert_eq!(bench.gitlab.use_token(&new.token()), Use::Revoked);
     let empty = json!({"name": "as her", "scopes": []});
     let reply = bench.post_as(&admin, &path, empty).await;
-    assert!(reply.is(400, &json!({"message": {"scopes": ["can't be blank"]}})));
+    reply.must_be(400, &json!({"message": {"scopes": ["can't be blank"]}}));
 }
 
 #[tokio::test]
@@ -139,12 +137,10 @@ async fn a_deploy_token_works_through_its_date_and_never_for_the_api() {
         made.body["username"],
         format!("gitlab+deploy-token-{}", made.id())
     );
-    assert!(
-        bench
-            .get_as(&made.token(), "/user")
-            .await
-            .says(401, "401 Unauthorized")
-    );
+    bench
+        .get_as(&made.token(), "/user")
+        .await
+        .must_say(401, "401 Unauthorized");
     bench.gitlab.advance(SignedDuration::from_hours(24));
     assert_eq!(bench.gitlab.use_token(&made.token()), Use::Works);
     assert_eq!(
@@ -164,12 +160,10 @@ async fn a_deploy_token_works_through_its_date_and_never_for_the_api() {
     let one = format!("{path}/{}", made.id());
     assert_eq!(bench.get(&one).await.body["expired"], true);
     assert_eq!(bench.delete(&one).await.status, 204);
-    assert!(
-        bench
-            .delete(&one)
-            .await
-            .says(404, "404 Deploy Token Not Found")
-    );
+    bench
+        .delete(&one)
+        .await
+        .must_say(404, "404 Deploy Token Not Found");
     let wrong = json!({"name": "pull", "scopes": ["read_registry"], "username": "a b"});
     let reply = bench.post("/groups/team/deploy_tokens", wrong).await;
     assert_eq!(reply.status, 400);
@@ -192,10 +186,13 @@ async fn a_trigger_is_shown_again_to_its_owner_and_cut_to_others() {
         "2026-06-11T12:00:00.000Z"
     );
     assert_eq!(bench.delete(&one).await.status, 204);
-    assert!(bench.delete(&one).await.says(404, "404 Trigger Not Found"));
+    bench
+        .delete(&one)
+        .await
+        .must_say(404, "404 Trigger Not Found");
     assert_eq!(bench.gitlab.use_token(&made.token()), Use::Unknown);
     let reply = bench.post(path, json!({})).await;
-    assert!(reply.is(400, &json!({"error": "description is missing"})));
+    reply.must_be(400, &json!({"error": "description is missing"}));
 }
 
 #[tokio::test]
@@ -256,12 +253,10 @@ async fn users_projects_and_groups_are_looked_at_by_number_and_by_name() {
         );
     }
     assert_eq!(bench.get("/groups/team").await.id(), bench.group.id());
-    assert!(
-        bench
-            .get("/groups/none")
-            .await
-            .says(404, "404 Group Not Found")
-    );
+    bench
+        .get("/groups/none")
+        .await
+        .must_say(404, "404 Group Not Found");
     let dead = bench
         .gitlab
         .add_token(bench.owner, "old", &["api"], Some(date("2026-01-01")));

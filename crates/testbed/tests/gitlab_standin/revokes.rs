@@ -35,28 +35,24 @@ async fn an_old_server_deletes_the_bot_and_every_token_that_was_its() {
     assert!(bench.gitlab.token(new.id()).is_none(), "it shared the bot");
     assert_eq!(bench.gitlab.use_token(&new.token()), Use::Unknown);
     let again = bench.delete(&bench.token(old.id())).await;
-    assert!(again.says(404, "404 project Access Token Not Found"));
+    again.must_say(404, "404 project Access Token Not Found");
 }
 
 #[tokio::test]
 async fn a_revoke_of_nothing_says_what_is_missing() {
     let bench = bench();
     let reply = bench.delete(&bench.token(1)).await;
-    assert!(reply.says(404, "404 project Access Token Not Found"));
+    reply.must_say(404, "404 project Access Token Not Found");
     let reply = bench.delete(&format!("{}/1", bench.group_tokens())).await;
-    assert!(reply.says(404, "404 group Access Token Not Found"));
-    assert!(
-        bench
-            .delete("/projects/none/access_tokens/1")
-            .await
-            .says(404, "404 Project Not Found")
-    );
-    assert!(
-        bench
-            .delete("/personal_access_tokens/1")
-            .await
-            .says(404, "404 Not found")
-    );
+    reply.must_say(404, "404 group Access Token Not Found");
+    bench
+        .delete("/projects/none/access_tokens/1")
+        .await
+        .must_say(404, "404 Project Not Found");
+    bench
+        .delete("/personal_access_tokens/1")
+        .await
+        .must_say(404, "404 Not found");
 }
 
 #[tokio::test]
@@ -65,19 +61,17 @@ async fn whoever_may_not_revoke_is_told_by_a_bad_request() {
     let made = bench.mint("ci").await;
     let (user, developer) = bench.person("dan", level::DEVELOPER);
     let reply = bench.delete_as(&developer, &bench.token(made.id())).await;
-    assert!(reply.says(400, "400 Bad request - dan cannot delete ci"));
+    reply.must_say(400, "400 Bad request - dan cannot delete ci");
     let personal = format!("/personal_access_tokens/{}", made.id());
-    assert!(
-        bench
-            .delete_as(&developer, &personal)
-            .await
-            .says(400, "400 Bad request")
-    );
+    bench
+        .delete_as(&developer, &personal)
+        .await
+        .must_say(400, "400 Bad request");
     // With the project out of sight the same request looks as if the project were gone.
     bench.gitlab.remove_member(bench.project, user);
     bench.gitlab.remove_member(bench.group, user);
     let reply = bench.delete_as(&developer, &bench.token(made.id())).await;
-    assert!(reply.says(404, "404 Project Not Found"));
+    reply.must_say(404, "404 Project Not Found");
     assert!(bench.gitlab.token(made.id()).unwrap().active);
 }
 
@@ -105,18 +99,14 @@ async fn a_personal_token_is_looked_at_by_number_by_its_own_user_and_by_administ
     let path = format!("/personal_access_tokens/{}", own.id);
     assert_eq!(bench.get(&path).await.status, 200);
     assert_eq!(bench.get_as(&admin, &path).await.status, 200);
-    assert!(
-        bench
-            .get_as(&stranger, &path)
-            .await
-            .says(401, "401 Unauthorized")
-    );
-    assert!(
-        bench
-            .get("/personal_access_tokens/1")
-            .await
-            .says(401, "401 Unauthorized")
-    );
+    bench
+        .get_as(&stranger, &path)
+        .await
+        .must_say(401, "401 Unauthorized");
+    bench
+        .get("/personal_access_tokens/1")
+        .await
+        .must_say(401, "401 Unauthorized");
     assert_eq!(
         bench
             .get_as(&admin, "/personal_access_tokens/1")
@@ -132,11 +122,9 @@ async fn a_project_that_is_removed_takes_its_tokens_along() {
     let made = bench.mint("ci").await;
     bench.gitlab.remove(bench.project);
     assert_eq!(bench.gitlab.use_token(&made.token()), Use::Unknown);
-    assert!(
-        bench
-            .delete(&bench.token(made.id()))
-            .await
-            .says(404, "404 Project Not Found")
-    );
+    bench
+        .delete(&bench.token(made.id()))
+        .await
+        .must_say(404, "404 Project Not Found");
     assert_eq!(bench.live_names(), ["login"]);
 }

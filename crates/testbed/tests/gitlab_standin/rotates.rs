@@ -42,10 +42,10 @@ async fn a_rotation_that_is_refused_leaves_the_old_one_alive() {
     let old = bench.mint("ci").await;
     let path = format!("{}/rotate", bench.token(old.id()));
     let reply = bench.post(&path, json!({"expires_at": "2027-06-12"})).await;
-    assert!(reply.says(
+    reply.must_say(
         400,
-        "400 Bad request - Expiration date must be before 2027-06-11"
-    ));
+        "400 Bad request - Expiration date must be before 2027-06-11",
+    );
     assert_eq!(bench.get_as(&old.token(), "/user").await.status, 200);
     let new = bench.post(&path, json!({"expires_at": "2027-06-11"})).await;
     assert_eq!(
@@ -61,7 +61,7 @@ async fn one_that_is_revoked_already_is_refused_and_ends_nobody() {
     let path = format!("{}/rotate", bench.token(old.id()));
     let new = bench.post(&path, none()).await;
     let reply = bench.post(&path, none()).await;
-    assert!(reply.says(400, "400 Bad request - Token already revoked"));
+    reply.must_say(400, "400 Bad request - Token already revoked");
     assert!(bench.gitlab.token(new.id()).unwrap().active);
 }
 
@@ -87,20 +87,19 @@ async fn only_administrators_are_told_that_there_is_nothing_to_rotate() {
     let bench = bench();
     let admin = bench.admin();
     let path = format!("{}/rotate", bench.token(1));
-    assert!(
-        bench
-            .post(&path, none())
-            .await
-            .says(401, "401 Unauthorized")
-    );
-    assert!(
-        bench
-            .post_as(&admin, &path, none())
-            .await
-            .says(404, "404 Not Found")
-    );
+    bench
+        .post(&path, none())
+        .await
+        .must_say(401, "401 Unauthorized");
+    bench
+        .post_as(&admin, &path, none())
+        .await
+        .must_say(404, "404 Not Found");
     let path = "/personal_access_tokens/1/rotate";
-    assert!(bench.post(path, none()).await.says(401, "401 Unauthorized"));
+    bench
+        .post(path, none())
+        .await
+        .must_say(401, "401 Unauthorized");
     assert_eq!(bench.post_as(&admin, path, none()).await.status, 404);
 }
 
@@ -115,7 +114,7 @@ async fn a_bot_rotates_itself_and_no_other() {
             none(),
         )
         .await;
-    assert!(reply.says(401, "401 Unauthorized"));
+    reply.must_say(401, "401 Unauthorized");
     let itself = format!("{}/self/rotate", bench.tokens());
     let new = bench.post_as(&one.token(), &itself, none()).await;
     assert_eq!(
@@ -129,18 +128,16 @@ async fn a_bot_rotates_itself_and_no_other() {
 async fn self_of_a_project_is_for_its_bots_only() {
     let bench = bench();
     let itself = format!("{}/self/rotate", bench.tokens());
-    assert!(
-        bench
-            .post(&itself, none())
-            .await
-            .says(405, "405 Method Not Allowed")
-    );
+    bench
+        .post(&itself, none())
+        .await
+        .must_say(405, "405 Method Not Allowed");
     let other = bench.gitlab.add_project("elsewhere/other");
     let bot = bench
         .gitlab
         .add_resource_token(other, bench.owner, "bot", 40, &["api"], None);
     let reply = bench.post_as(bot.value.reveal(), &itself, none()).await;
-    assert!(reply.says(404, "404 Project Not Found"));
+    reply.must_say(404, "404 Project Not Found");
     let rotating = ["self_rotate"];
     let bot = bench
         .gitlab
@@ -165,7 +162,7 @@ async fn more_than_one_has_cannot_be_rotated() {
     let path = format!("{}/rotate", bench.token(high.id));
     let reply = bench.post_as(&maintainer, &path, none()).await;
     let more = "Not eligible to rotate tokens with permissions not held by the user";
-    assert!(reply.says(400, &format!("400 Bad request - {more}")));
+    reply.must_say(400, &format!("400 Bad request - {more}"));
 }
 
 #[tokio::test]

@@ -83,7 +83,7 @@ async fn inactive_tokens_are_gone_with_their_bots_after_the_retention_time() {
     bench.gitlab.advance(SignedDuration::from_hours(24 * 2));
     assert_eq!(bench.gitlab.run_retention(), 1);
     let reply = bench.delete(&bench.token(revoked.id())).await;
-    assert!(reply.says(404, "404 project Access Token Not Found"));
+    reply.must_say(404, "404 project Access Token Not Found");
     // Expired since the eleventh, which is not long enough.
     assert_eq!(bench.get(&bench.token(alive.id())).await.status, 200);
 }

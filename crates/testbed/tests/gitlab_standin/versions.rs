@@ -3,7 +3,7 @@
 use serde_json::json;
 use testbed::gitlab::{Settings, Version, level};
 
-use crate::bench::{Bench, bench_with};
+use crate::bench::{Bench, Reply, bench_with};
 
 fn release(major: u16, minor: u16) -> Bench {
     bench_with(Settings {
@@ -12,8 +12,8 @@ fn release(major: u16, minor: u16) -> Bench {
     })
 }
 
-fn is_no_route(reply: &crate::bench::Reply) -> bool {
-    reply.is(404, &json!({"error": "404 Not Found"}))
+fn must_be_no_route(reply: &Reply) {
+    reply.must_be(404, &json!({"error": "404 Not Found"}));
 }
 
 #[tokio::test]
@@ -25,12 +25,10 @@ async fn the_version_is_told() {
         (&json!("17.11.2-ee"), &json!(true))
     );
     assert_eq!(bench.get("/version").await.body["version"], "17.11.2-ee");
-    assert!(
-        bench
-            .get_as("", "/metadata")
-            .await
-            .says(401, "401 Unauthorized")
-    );
+    bench
+        .get_as("", "/metadata")
+        .await
+        .must_say(401, "401 Unauthorized");
 }
 
 #[tokio::test]
@@ -78,11 +76,11 @@ async fn rotations_came_one_after_the_other() {
     let itself = "/personal_access_tokens/self/rotate";
     let old = release(15, 11);
     let made = old.mint("ci").await;
-    assert!(is_no_route(
+    must_be_no_route(
         &old.post(&format!("{}/rotate", old.token(made.id())), json!({}))
-            .await
-    ));
-    assert!(is_no_route(&release(16, 9).post(itself, json!({})).await));
+            .await,
+    );
+    must_be_no_route(&release(16, 9).post(itself, json!({})).await);
     assert_eq!(release(16, 10).post(itself, json!({})).await.status, 200);
     for (bench, there) in [(release(17, 8), false), (release(17, 9), true)] {
         let bot = bench.mint("ci").await;

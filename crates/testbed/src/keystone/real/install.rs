@@ -1,4 +1,4 @@
-//! Keystone's program, from PyPI.
+//! Keystone's program, as it is released.
 
 use tokio::sync::OnceCell;
 
