@@ -1,0 +1,275 @@
+//! The personal token that rotates itself: adopted only if asked to, rotated with one request, and never with a value
+//! that may be stale.
+
+mod forge;
+
+use forge::{EXPORT, Forge, Kind, NAME, OPERATOR, ROOT, Running, hours, minutes, with};
+use serde_json::json;
+use testbed::apiserver::{self, Verb};
+use testbed::gitlab::{CREATE_PROJECT_TOKEN, ROTATE_SELF, Use};
+use testbed::proxy::Fault;
+
+const ROOT_NAME: &str = "root";
+
+/// A forge whose login was adopted and rotated once; with the id of what is in the Secret now.
+async fn adopted() -> (Forge, Running, u64) {
+    let forge = Forge::new().await;
+    let operator = forge.operator().await;
+    forge.create(forge.personal_token()).await;
+    forge.until_personal_settled().await;
+    let id = forge.current_of(Kind::Personal, ROOT_NAME).await;
+    (forge, operator, id)
+}
+
+async fn use_root(forge: &Forge) -> Use {
+    let value = forge.value_in(ROOT, "token").await;
+    forge.gitlab.use_token(&value)
+}
+
+/// S002-18, GL25.
+#[tokio::test]
+async fn without_the_owners_word_nothing_is_adopted_and_nothing_asked() {
+    let forge = Forge::new().await;
+    let before = forge.secret(ROOT).await.unwrap();
+    let _operator = forge.operator().await;
+    let change = json!({ "spec": { "adoptExistingSecret": false } });
+    forge.create(with(forge.personal_token(), change)).await;
+    forge
+        .until_refused(Kind::Personal, ROOT_NAME, "SecretNotAdopted")
+        .await;
+    assert_eq!(forge.events_of("SecretNotAdopted"), 1);
+    assert_eq!(forge.secret(ROOT).await.unwrap(), before);
+    assert_eq!(forge.faults().total(), 0);
+    assert_eq!(use_root(&forge).await, Use::Works);
+    forge.assert_live(&[]);
+}
+
+/// S002-18, S002-19, S002-20, GL-A11.
+#[tokio::test]
+async fn an_adopted_token_is_rotated_at_once_and_then_by_schedule() {
+    let (forge, operator, first) = adopted().await;
+    assert_ne!(first, forge.login);
+    assert!(forge.event("TookOwnership").contains("secret=gitlab-root"));
+    assert_eq!(forge.rotations(), 1);
+    assert_eq!(use_root(&forge).await, Use::Works);
+    forge.later(&operator, hours(18) + minutes(6));
+    forge
+        .until("the next one", || async {
+            forge.current_of(Kind::Personal, ROOT_NAME).await != first
+        })
+        .await;
+    forge.until_personal_settled().await;
+    assert_eq!(forge.rotations(), 2);
+    assert_eq!(use_root(&forge).await, Use::Works);
+    assert_eq!(forge.events_of("TookOwnership"), 1);
+    assert_eq!(forge.leaks().len(), 0);
+    let second = forge.current_of(Kind::Personal, ROOT_NAME).await;
+    forge.assert_live(&[second]);
+}
+
+/// GL31: the answer is lost and the old value is dead: so is the credential, and the command to mend it is told.
+#[tokio::test]
+async fn a_lost_answer_is_told_with_the_command_to_recover() {
+    let (forge, operator, first) = adopted().await;
+    forge.faults().next(ROTATE_SELF, Fault::DropApplied);
+    forge.later(&operator, hours(18) + minutes(6));
+    forge
+        .until("the loss is told", || async {
+            forge.later(&operator, minutes(2));
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            forge.ready(Kind::Personal, ROOT_NAME).await["reason"] == "RootCredentialLost"
+        })
+        .await;
+    let told = forge.ready(Kind::Personal, ROOT_NAME).await;
+    assert_eq!(told["status"], "False");
+    let text = told["message"].as_str().unwrap().to_owned();
+    let command = "kubectl -n team-a patch secret gitlab-root --type=merge -p '{\"stringData\":{\"token\":\"<the new token>\"}}'";
+    assert!(text.contains(command), "{text}");
+    assert!(forge.event("RootCredentialLost").contains(command));
+    forge.later(&operator, hours(8));
+    assert_eq!(forge.rotations(), 2, "no second try with a dead value");
+    assert!(!forge.live().contains(&first));
+    // A person brings a fresh one: from there on it rotates as before.
+    let fresh = forge.gitlab.add_token(forge.owner, "by hand", &["api"], None);
+    let lost: Vec<u64> = forge
+        .live()
+        .into_iter()
+        .filter(|id| *id != fresh.id)
+        .collect();
+    assert_eq!(lost.len(), 1, "the one whose answer was lost");
+    forge.put(ROOT, "token", fresh.value.reveal()).await;
+    forge
+        .until("it is taken up again", || async {
+            forge.later(&operator, minutes(2));
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            forge.is_settled(Kind::Personal, ROOT_NAME).await
+        })
+        .await;
+    assert_eq!(use_root(&forge).await, Use::Works);
+    let now = forge.current_of(Kind::Personal, ROOT_NAME).await;
+    forge.assert_live(&[now, lost[0]]);
+}
+
+/// GL32: rotated, and the Secret cannot be written for a while. The only value there is is kept until it is stored.
+#[tokio::test]
+async fn a_value_that_cannot_be_stored_at_once_is_kept_until_it_is() {
+    let (forge, operator, first) = adopted().await;
+    forge.server.faults().plan(|line| {
+        let store = line.user_agent == OPERATOR
+            && line.verb == Verb::Update
+            && line.resource == "secrets"
+            && !line.dry_run;
+        if store {
+            apiserver::Fault::Error(503)
+        } else {
+            apiserver::Fault::Pass
+        }
+    });
+    forge.later(&operator, hours(18) + minutes(6));
+    forge
+        .until("it was rotated", || async { forge.rotations() == 2 })
+        .await;
+    assert!(!forge.live().contains(&first));
+    forge.server.faults().clear();
+    forge
+        .until("it is stored", || async {
+            forge.later(&operator, minutes(1));
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            forge.current_of(Kind::Personal, ROOT_NAME).await != first
+        })
+        .await;
+    assert_eq!(use_root(&forge).await, Use::Works);
+    assert_eq!(forge.rotations(), 2, "one request, ever");
+    let second = forge.current_of(Kind::Personal, ROOT_NAME).await;
+    forge.assert_live(&[second]);
+}
+
+/// GL32: a Secret that cannot be written at all is noticed before the one request is sent.
+#[tokio::test]
+async fn a_secret_that_cannot_be_written_is_noticed_before_the_rotation() {
+    let (forge, operator, first) = adopted().await;
+    forge.server.faults().plan(|line| {
+        let writes = matches!(line.verb, Verb::Update | Verb::Patch);
+        if line.user_agent == OPERATOR && writes && line.resource == "secrets" {
+            apiserver::Fault::Error(403)
+        } else {
+            apiserver::Fault::Pass
+        }
+    });
+    forge.later(&operator, hours(18) + minutes(6));
+    forge
+        .until("the trouble is told", || async {
+            forge.events_of("RotationFailed") > 0
+        })
+        .await;
+    assert_eq!(forge.rotations(), 1);
+    assert_eq!(use_root(&forge).await, Use::Works);
+    forge.assert_live(&[first]);
+}
+
+/// GL24: a tool brings the first value back, which is revoked. Used to rotate, it would end the whole family.
+#[tokio::test]
+async fn a_reverted_secret_is_never_used_to_rotate() {
+    let forge = Forge::new().await;
+    let in_git = forge.value_in(ROOT, "token").await;
+    let operator = forge.operator().await;
+    forge.create(forge.personal_token()).await;
+    forge.until_personal_settled().await;
+    let first = forge.current_of(Kind::Personal, ROOT_NAME).await;
+    forge.put(ROOT, "token", &in_git).await;
+    forge
+        .until("it is told", || async {
+            forge.later(&operator, minutes(1));
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            forge.ready(Kind::Personal, ROOT_NAME).await["reason"] == "BootstrapReverted"
+        })
+        .await;
+    forge.later(&operator, hours(19));
+    forge.later(&operator, hours(6));
+    assert_eq!(forge.rotations(), 1);
+    forge.assert_live(&[first]);
+}
+
+/// A person brings a new value of his own: it works, so it is rotated from.
+#[tokio::test]
+async fn a_value_that_a_person_brings_is_rotated_from() {
+    let (forge, operator, first) = adopted().await;
+    let fresh = forge.gitlab.add_token(forge.owner, "by hand", &["api"], None);
+    forge.put(ROOT, "token", fresh.value.reveal()).await;
+    forge
+        .until("it is rotated from", || async {
+            forge.later(&operator, minutes(1));
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            forge.current_of(Kind::Personal, ROOT_NAME).await != first
+        })
+        .await;
+    assert_eq!(use_root(&forge).await, Use::Works);
+    assert!(!forge.live().contains(&fresh.id));
+}
+
+/// GL34: those who log in with it read the Secret again; they never send a rotate.
+#[tokio::test]
+async fn dependents_follow_when_their_login_rotates() {
+    let forge = Forge::new().await;
+    let operator = forge.operator().await;
+    forge.create(forge.example()).await;
+    forge.until_settled().await;
+    let first = forge.current().await;
+    forge.create(forge.personal_token()).await;
+    forge.until_personal_settled().await;
+    forge.rotate("with the new login").await;
+    let second = forge.until_rotated_from(first).await;
+    forge.until_settled().await;
+    assert_eq!(forge.rotations(), 1, "only the personal token's own");
+    assert_eq!(forge.use_exported().await, Use::Works);
+    // Both on the same night.
+    forge.later(&operator, hours(18) + minutes(6));
+    let third = forge.until_rotated_from(second).await;
+    forge
+        .until("all is well", || async {
+            forge.later(&operator, minutes(1));
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            forge.is_settled(Kind::Project, NAME).await
+                && forge.is_settled(Kind::Personal, ROOT_NAME).await
+                && forge.rotations() == 2
+        })
+        .await;
+    assert_eq!(forge.use_exported().await, Use::Works);
+    let root = forge.current_of(Kind::Personal, ROOT_NAME).await;
+    forge.assert_live(&[third, root]);
+    assert!(forge.faults().count(CREATE_PROJECT_TOKEN) >= 3);
+    assert!(forge.secret(EXPORT).await.is_some());
+}
+
+/// Deleted, it leaves token and Secret to the person it was taken from; made anew, it adopts them again.
+#[tokio::test]
+async fn a_deleted_personal_resource_leaves_the_token_where_it_is() {
+    let (forge, _operator, first) = adopted().await;
+    forge.delete(Kind::Personal, ROOT_NAME).await;
+    forge.until_gone(Kind::Personal, ROOT_NAME).await;
+    assert_eq!(use_root(&forge).await, Use::Works);
+    forge.assert_live(&[first]);
+    forge.create(forge.personal_token()).await;
+    forge.until_personal_settled().await;
+    let second = forge.current_of(Kind::Personal, ROOT_NAME).await;
+    assert_eq!(use_root(&forge).await, Use::Works);
+    forge.assert_live(&[second]);
+}
+
+/// Or takes both along, if it was told to.
+#[tokio::test]
+async fn a_personal_resource_with_revoke_takes_token_and_secret_along() {
+    let forge = Forge::new().await;
+    let _operator = forge.operator().await;
+    let change = json!({ "spec": { "deletionPolicy": "Revoke" } });
+    forge.create(with(forge.personal_token(), change)).await;
+    forge.until_personal_settled().await;
+    forge.delete(Kind::Personal, ROOT_NAME).await;
+    forge.until_gone(Kind::Personal, ROOT_NAME).await;
+    forge
+        .until("the Secret is gone", || async {
+            forge.secret(ROOT).await.is_none()
+        })
+        .await;
+    forge.assert_live(&[]);
+}

@@ -1,0 +1,291 @@
+//! The Secret that a GitLab token is put into: whose it is, who else writes it, and what is done when somebody does.
+
+mod forge;
+
+use forge::{EXPORT, Forge, Kind, NAME, NAMESPACE, ROOT, hours, minutes, with};
+use kube::ResourceExt;
+use kube::api::DeleteParams;
+use serde_json::json;
+use testbed::gitlab::Use;
+
+/// GL21.
+#[tokio::test]
+async fn a_token_revoked_by_hand_is_noticed_and_replaced() {
+    let forge = Forge::new().await;
+    let operator = forge.operator().await;
+    forge.create(forge.example()).await;
+    forge.until_settled().await;
+    let first = forge.current().await;
+    assert!(forge.gitlab.revoke(first));
+    forge.later(&operator, hours(6) + minutes(30));
+    let second = forge.until_rotated_from(first).await;
+    forge.until_settled().await;
+    assert_eq!(forge.use_exported().await, Use::Works);
+    forge.assert_live(&[second]);
+}
+
+/// GL22.
+#[tokio::test]
+async fn a_deleted_secret_is_made_anew_with_a_new_token() {
+    let forge = Forge::new().await;
+    let _operator = forge.operator().await;
+    forge.create(forge.example()).await;
+    forge.until_settled().await;
+    let first = forge.current().await;
+    forge
+        .secrets()
+        .delete(EXPORT, &DeleteParams::default())
+        .await
+        .unwrap();
+    let second = forge.until_rotated_from(first).await;
+    forge.until_settled().await;
+    assert_eq!(forge.use_exported().await, Use::Works);
+    forge.assert_live(&[second]);
+}
+
+/// GL22: an edited one, too; with a grace period the token that was in it stays valid for that long.
+#[tokio::test]
+async fn an_edited_secret_gets_a_new_token_and_the_old_one_its_grace() {
+    let forge = Forge::new().await;
+    let operator = forge.operator().await;
+    forge.create(forge.keeping_old("2h")).await;
+    forge.until_settled().await;
+    let first = forge.current().await;
+    forge.put(EXPORT, "token", "something else").await;
+    let second = forge.until_rotated_from(first).await;
+    forge
+        .until("the old one is the previous", || async {
+            forge.previous().await == first
+        })
+        .await;
+    assert_eq!(forge.use_exported().await, Use::Works);
+    forge.assert_live(&[first, second]);
+    forge.later(&operator, hours(2) + minutes(1));
+    forge.until_settled().await;
+    forge.assert_live(&[second]);
+}
+
+/// GL23: somebody who writes an old value back again and again does not make us mint again and again.
+#[tokio::test]
+async fn a_secret_that_is_reverted_all_the_time_does_not_cost_a_token_each_time() {
+    let forge = Forge::new().await;
+    let operator = forge.operator().await;
+    forge.create(forge.example()).await;
+    forge.until_settled().await;
+    let in_git = forge.exported().await;
+    for _ in 0..20 {
+        forge.put(EXPORT, "token", &in_git).await;
+        tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+        forge.ring(&operator);
+    }
+    assert!(forge.minted() <= 4, "{} tokens were made", forge.minted());
+    // Once he has stopped, it comes right.
+    forge
+        .until("it works again", || async {
+            forge.later(&operator, minutes(10));
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            forge.is_settled(Kind::Project, NAME).await
+                && forge.use_exported().await == Use::Works
+        })
+        .await;
+    let current = forge.current().await;
+    forge.assert_live(&[current]);
+}
+
+/// GL25.
+#[tokio::test]
+async fn a_secret_that_is_not_ours_is_not_touched_and_gitlab_not_asked() {
+    let forge = Forge::new().await;
+    forge
+        .add_secret(EXPORT, &json!({ "token": "mine", "other": "also mine" }))
+        .await;
+    let before = forge.secret(EXPORT).await.unwrap();
+    let _operator = forge.operator().await;
+    forge.create(forge.example()).await;
+    let told = forge
+        .until_refused(Kind::Project, NAME, "SecretNotAdopted")
+        .await;
+    assert!(told.contains(EXPORT), "{told}");
+    assert_eq!(forge.events_of("SecretNotAdopted"), 1);
+    assert_eq!(forge.secret(EXPORT).await.unwrap(), before);
+    assert_eq!(forge.faults().total(), 0);
+    forge.assert_live(&[]);
+    // Out of the way, it goes on by itself.
+    forge
+        .secrets()
+        .delete(EXPORT, &DeleteParams::default())
+        .await
+        .unwrap();
+    forge
+        .annotate(Kind::Project, NAME, "example.org/look", "1")
+        .await;
+    forge.until_settled().await;
+    let current = forge.current().await;
+    forge.assert_live(&[current]);
+}
+
+/// GL26, GL28.
+#[tokio::test]
+async fn two_resources_on_one_secret_make_one_token() {
+    let forge = Forge::new().await;
+    let _operator = forge.operator().await;
+    forge.create(forge.example()).await;
+    forge.until_settled().await;
+    let first = forge.current().await;
+    let asked = forge.faults().total();
+    let adopt = json!({ "spec": { "adoptExistingSecret": true } });
+    let second = forge.project_token("second", EXPORT, ROOT);
+    forge.create(with(second, adopt)).await;
+    let told = forge
+        .until_refused(Kind::Project, "second", "SecretNotAdopted")
+        .await;
+    assert!(told.contains("GitLabProjectAccessToken app"), "{told}");
+    assert_eq!(forge.faults().total(), asked, "the second asks for nothing");
+    assert_eq!(forge.use_exported().await, Use::Works);
+    forge.assert_live(&[first]);
+    // When the first leaves, the second may have it.
+    forge.delete(Kind::Project, NAME).await;
+    forge.until_gone(Kind::Project, NAME).await;
+    forge
+        .annotate(Kind::Project, "second", "example.org/look", "1")
+        .await;
+    forge
+        .until("the second is ready", || {
+            forge.is_settled(Kind::Project, "second")
+        })
+        .await;
+    let current = forge.current_of(Kind::Project, "second").await;
+    forge.assert_live(&[current]);
+}
+
+/// GL28: at the same moment.
+#[tokio::test]
+async fn two_resources_that_begin_at_once_make_one_token() {
+    let forge = Forge::new().await;
+    for name in ["one", "two"] {
+        forge.create(forge.project_token(name, EXPORT, ROOT)).await;
+    }
+    let _operator = forge.operator().await;
+    forge
+        .until("one has it and the other is told", || async {
+            let one = forge.ready(Kind::Project, "one").await;
+            let two = forge.ready(Kind::Project, "two").await;
+            let has = |ready: &serde_json::Value| ready["status"] == "True";
+            let told = |ready: &serde_json::Value| ready["reason"] == "SecretNotAdopted";
+            (has(&one) && told(&two)) || (has(&two) && told(&one))
+        })
+        .await;
+    assert_eq!(forge.minted(), 1);
+    assert_eq!(forge.use_exported().await, Use::Works);
+    assert_eq!(forge.live().len(), 1);
+}
+
+/// GL27, S002-19: a Secret that another tool made and owns. The one field is ours from then on, and nothing else.
+#[tokio::test]
+async fn a_secret_of_another_tool_is_adopted_by_one_field_only() {
+    let forge = Forge::new().await;
+    let owner = json!([{
+        "apiVersion": "external-secrets.io/v1", "kind": "ExternalSecret", "name": "app",
+        "uid": "11111111-2222-3333-4444-555555555555", "controller": true,
+    }]);
+    let metadata = json!({
+        "labels": { "app.kubernetes.io/managed-by": "external-secrets", "team": "a" },
+        "annotations": { "example.org/note": "kept" },
+        "ownerReferences": owner.clone(),
+    });
+    forge
+        .add_secret_with(EXPORT, &json!({ "token": "first", "user": "bot" }), metadata)
+        .await;
+    let operator = forge.operator().await;
+    let adopt = json!({ "spec": { "adoptExistingSecret": true } });
+    forge.create(with(forge.example(), adopt)).await;
+    forge.until_settled().await;
+    let first = forge.current().await;
+    let told = forge.event("TookOwnership");
+    assert_eq!(
+        told,
+        "TookOwnership secret=app-token; future rotations will mutate /data/token in place; ensure your bootstrap tool does not revert this field."
+    );
+    let secret = forge.secret(EXPORT).await.unwrap();
+    assert_eq!(secret.labels()["app.kubernetes.io/managed-by"], "external-secrets");
+    assert_eq!(secret.labels()["team"], "a");
+    assert_eq!(secret.annotations()["example.org/note"], "kept");
+    let controllers: Vec<&str> = secret
+        .owner_references()
+        .iter()
+        .filter(|owner| owner.controller == Some(true))
+        .map(|owner| owner.kind.as_str())
+        .collect();
+    assert_eq!(controllers, ["ExternalSecret"]);
+    assert_eq!(forge.value_in(EXPORT, "user").await, "bot");
+    assert_eq!(forge.use_exported().await, Use::Works);
+    // What others do to their own keys is no business of ours.
+    forge.put(EXPORT, "user", "another").await;
+    forge.later(&operator, hours(7));
+    forge.later(&operator, hours(10) + minutes(6));
+    let second = forge.until_rotated_from(first).await;
+    forge.until_settled().await;
+    assert_eq!(forge.minted(), 2);
+    assert_eq!(forge.value_in(EXPORT, "user").await, "another");
+    assert_eq!(forge.use_exported().await, Use::Works);
+    assert_eq!(forge.events_of("TookOwnership"), 1);
+    forge.assert_live(&[second]);
+}
+
+/// What a resource with Retain left behind is nobody's, and may be adopted by the next.
+#[tokio::test]
+async fn a_secret_that_was_let_go_may_be_adopted_again() {
+    let forge = Forge::new().await;
+    let _operator = forge.operator().await;
+    let change = json!({ "spec": { "deletionPolicy": "Retain", "adoptExistingSecret": true } });
+    forge.create(with(forge.example(), change.clone())).await;
+    forge.until_settled().await;
+    let left = forge.current().await;
+    forge.delete(Kind::Project, NAME).await;
+    forge.until_gone(Kind::Project, NAME).await;
+    forge.create(with(forge.example(), change)).await;
+    forge.until_settled().await;
+    let current = forge.current().await;
+    assert_ne!(left, current);
+    assert_eq!(forge.use_exported().await, Use::Works);
+    forge.assert_live(&[left, current]);
+}
+
+/// The key and the annotations of the export.
+#[tokio::test]
+async fn the_export_has_the_key_and_the_annotations_it_was_given() {
+    let forge = Forge::new().await;
+    let _operator = forge.operator().await;
+    let change = json!({ "spec": { "export": {
+        "key": "password", "namespace": NAMESPACE,
+        "annotations": { "reloader.stakater.com/match": "true", "keyward.dev/keys": "all" },
+    } } });
+    forge.create(with(forge.example(), change)).await;
+    forge.until_settled().await;
+    let first = forge.current().await;
+    let value = forge.value_in(EXPORT, "password").await;
+    assert_eq!(forge.gitlab.use_token(&value), Use::Works);
+    let secret = forge.secret(EXPORT).await.unwrap();
+    assert_eq!(secret.annotations()["reloader.stakater.com/match"], "true");
+    assert_eq!(secret.annotations()["keyward.dev/keys"], "password");
+    // Another key is another token, and the old key goes.
+    forge.edit_spec(json!({ "export": { "key": "token" } })).await;
+    let second = forge.until_rotated_from(first).await;
+    forge.until_settled().await;
+    assert_eq!(forge.use_exported().await, Use::Works);
+    assert_eq!(forge.value_in(EXPORT, "password").await, "");
+    forge.assert_live(&[second]);
+}
+
+/// S002-16: one block, one Secret, in the resource's own namespace.
+#[tokio::test]
+async fn no_other_namespace_is_written_to() {
+    let forge = Forge::new().await;
+    let _operator = forge.operator().await;
+    let change = json!({ "spec": { "export": { "namespace": "team-b" } } });
+    forge.create(with(forge.example(), change)).await;
+    let told = forge.until_refused(Kind::Project, NAME, "InvalidSpec").await;
+    assert!(told.contains("export.namespace"), "{told}");
+    assert_eq!(forge.faults().total(), 0);
+    forge.assert_live(&[]);
+}
