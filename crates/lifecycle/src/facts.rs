@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -36,10 +38,14 @@ pub struct Facts {
     /// count.
     #[serde(default)]
     pub read_after_listing: bool,
+    /// A place other than the present one, where something of ours may live, could not be listed.
+    #[serde(default)]
+    pub unlisted: Option<Trouble>,
     /// Whether the value of one version lets somebody in.
     #[serde(default)]
     pub works: Option<Answer<Verdict>>,
-    /// Pods and the like that refer to a fenced version, beyond its finalizers.
+    /// Pods and the like that refer to a fenced version, beyond its finalizers; and, of an issuer that tells when a
+    /// version was last used, that it was so a short while ago.
     #[serde(default)]
     pub referrers: Option<Answer<Vec<Holder>>>,
     /// Whether the issuer no longer knows a version that was revoked.
@@ -85,6 +91,9 @@ pub struct Resource {
     pub guarded: bool,
     #[serde(default)]
     pub deleting: bool,
+    /// Since when it is being deleted.
+    #[serde(default)]
+    pub leaving_since: Option<Timestamp>,
     #[serde(default)]
     pub suspended: bool,
     /// Status (what consumers read) names the current version.
@@ -115,6 +124,10 @@ pub struct Wanted {
     /// When the current version should be replaced.
     #[serde(default)]
     pub due: Option<Timestamp>,
+    /// Where a credential that is asked for now will live, in the engine's own words; opaque to the rules, who only
+    /// hand it on. `None`: its Secret or its draft records that.
+    #[serde(default)]
+    pub source: Option<Arc<str>>,
 }
 
 /// The spec cannot be served as it stands.
@@ -143,6 +156,18 @@ pub struct Policy {
     pub cap: u32,
     #[serde(default = "six_hours")]
     pub check_every: SignedDuration,
+    /// At most one version beside the current one: a rotation waits until the one before it is revoked, and an urgent
+    /// one closes its grace period first.
+    #[serde(default)]
+    pub one_extra: bool,
+    /// Where the issuer tells when a version was last used: one that is in use outlives its grace period. Otherwise that
+    /// is only warned of.
+    #[serde(default)]
+    pub unused: bool,
+    /// What the login does not let us end is not waited for for ever: a leaving resource is let go after this time, and
+    /// a version is forgotten a day after it expired by itself. Both are warned of.
+    #[serde(default)]
+    pub abandon: Option<SignedDuration>,
 }
 
 fn ten_minutes() -> SignedDuration {
@@ -167,6 +192,9 @@ impl Default for Policy {
             deletion: Deletion::Revoke,
             cap: eight(),
             check_every: six_hours(),
+            one_extra: false,
+            unused: false,
+            abandon: None,
         }
     }
 }
@@ -249,6 +277,9 @@ pub struct Stored {
     pub minted: Option<Timestamp>,
     #[serde(default)]
     pub expires: Option<Timestamp>,
+    /// Where its credential lives, as [`Wanted::source`] said when it was asked for.
+    #[serde(default)]
+    pub source: Option<Arc<str>>,
     /// It is being deleted: no new holder can take it, which is what makes it a fence.
     #[serde(default)]
     pub leaving: bool,

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,12 @@ pub struct Ledger {
     /// A mint may have gone astray: look for leftovers at the issuer at this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sweep_at: Option<Timestamp>,
+    /// Where that may have been, beside where the spec points now: each is looked at until a look there found nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub astray: Vec<Arc<str>>,
+    /// How often the Secret was made anew lately: two who both want to write it must not make us mint in a loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repairs: Option<Repairs>,
 }
 
 impl Ledger {
@@ -52,12 +59,45 @@ impl Ledger {
             || self.retiring.iter().any(|entry| entry.version == version)
     }
 
+    /// Where a version lives, or is being asked for, by what was written down then.
+    pub fn source_of(&self, version: Version) -> Option<&Arc<str>> {
+        let open = self
+            .intent
+            .iter()
+            .map(|intent| (intent.version, &intent.source));
+        let made = self.current.iter().chain(&self.retiring);
+        open.chain(made.map(|entry| (entry.version, &entry.source)))
+            .find(|(recorded, _)| *recorded == version)
+            .and_then(|(_, source)| source.as_ref())
+    }
+
+    /// Notes that a mint at this place may have gone astray.
+    pub(crate) fn went_astray(&mut self, source: Option<Arc<str>>) {
+        let Some(source) = source.filter(|source| !self.astray.contains(source)) else {
+            return;
+        };
+        self.astray.push(source);
+        let oldest = self.astray.len().saturating_sub(MOST_ASTRAY);
+        self.astray.drain(..oldest);
+    }
+
     pub fn records_id(&self, id: &IssuedId) -> bool {
         self.current
             .iter()
             .chain(&self.retiring)
             .any(|entry| entry.id == *id)
     }
+}
+
+/// More places than anybody moves a credential through before one of them is looked at. An annotation is finite.
+const MOST_ASTRAY: usize = 16;
+
+/// Repairs of the current version's Secret, close upon each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Repairs {
+    pub count: u32,
+    /// When the last one was begun.
+    pub at: Timestamp,
 }
 
 /// What the annotation turned out to be.
@@ -124,6 +164,9 @@ pub struct Intent {
     /// The rotate annotation this answers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// Where it is asked for: see [`Wanted::source`](crate::Wanted::source).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Arc<str>>,
 }
 
 /// A version that exists: where its value is kept and what the issuer calls it.
@@ -139,7 +182,10 @@ pub struct Entry {
     /// When its successor was published, or when it was taken out of service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded: Option<Timestamp>,
-    /// The declared end of its grace period. Set once, never moved.
+    /// Where it lives at the issuer, as it was when it was minted: the spec may point elsewhere by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Arc<str>>,
+    /// The declared end of its grace period. It may come sooner, never later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
     /// Somebody was seen holding it when it was superseded, so that its release proves something.
@@ -149,6 +195,9 @@ pub struct Entry {
     /// fails on this write, or this write on it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub sealed: bool,
+    /// Its grace period was ended early, because its successor had to be replaced at once.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub closed: bool,
 }
 
 #[expect(
@@ -256,6 +305,8 @@ mod tests {
                 deadline: None,
                 held: false,
                 sealed: false,
+                closed: false,
+                source: None,
             }),
             high: Version::new(3, 1),
             ..Ledger::default()
@@ -267,6 +318,32 @@ mod tests {
         assert_eq!(
             LedgerState::read(Some(&ledger().write())),
             LedgerState::Is(Box::new(ledger()))
+        );
+    }
+
+    #[test]
+    fn a_ledger_of_before_sources_were_recorded_is_read() {
+        let text = r#"{"v":1,"current":{"version":"3.1","id":"id-3","secret":"demo-3-1","print":"abc","minted":"1970-01-01T00:00:00Z"},"high":"3.1"}"#;
+        assert_eq!(
+            LedgerState::read(Some(text)),
+            LedgerState::Is(Box::new(ledger()))
+        );
+    }
+
+    #[test]
+    fn places_that_went_astray_are_kept_once_each_and_not_without_end() {
+        let mut ledger = ledger();
+        for n in 0..40 {
+            let place: Arc<str> = format!("place {n}").into();
+            ledger.went_astray(Some(place.clone()));
+            ledger.went_astray(Some(place));
+            ledger.went_astray(None);
+        }
+        assert_eq!(ledger.astray.len(), MOST_ASTRAY);
+        assert_eq!(&*ledger.astray[MOST_ASTRAY - 1], "place 39");
+        assert_eq!(
+            LedgerState::read(Some(&ledger.write())),
+            LedgerState::Is(Box::new(ledger))
         );
     }
 

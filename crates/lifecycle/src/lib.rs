@@ -24,7 +24,7 @@ pub use facts::{
     Answer, Deletion, Delivery, Facts, InHand, Issued, Issuer, Known, Listing, Minting, Policy,
     Refusal, Resource, Retire, Role, Stored, Trouble, TroubleKind, Verdict, Wanted,
 };
-pub use ledger::{Entry, Intent, Ledger, LedgerState, Purpose, Setback, Setbacks};
+pub use ledger::{Entry, Intent, Ledger, LedgerState, Purpose, Repairs, Setback, Setbacks};
 pub use mark::{ClusterId, Mark, Owner};
 pub use names::{Fingerprint, Holder, IssuedId, SecretName, SecretUid};
 pub use schedule::{backoff, spread};

@@ -30,7 +30,7 @@ pub enum Question {
     Resource,
     /// Does the value of this version let somebody in? For a self-rotating credential: does the value in the Secret?
     Works(Version),
-    /// Who refers to this fenced version without holding it?
+    /// Who refers to this fenced version without holding it? Of an issuer that tells: was it used a short while ago?
     Referrers(Version),
     /// Does the issuer no longer know this version?
     Gone(Version),
@@ -95,12 +95,16 @@ pub enum Change {
     Intent,
     /// The open attempt is given up for the next one; whatever it made or will make is an orphan from now on.
     Bump,
+    /// The open attempt is given up without a next one: what it made cannot be stored.
+    GiveUp,
     /// The stored version becomes the current one.
     Publish,
     /// The previous version becomes the current one again.
     Rollback,
     /// The window for going back to a version is over; from here on it can only leave.
     Seal,
+    /// The grace period of old versions ends early, because the current one must be replaced at once.
+    Close,
     /// A person condemned everything that exists.
     Condemn,
     /// Everything is taken out of service because the resource is leaving.
@@ -183,6 +187,8 @@ impl Change {
             Self::Bump => "bump",
             Self::Publish => "publish",
             Self::Rollback => "rollback",
+            Self::GiveUp => "give-up",
+            Self::Close => "close",
             Self::Seal => "seal",
             Self::Condemn => "condemn",
             Self::Leave => "leave",

@@ -62,6 +62,7 @@ impl View {
         });
         let unlisted = current.is_some_and(|current| {
             facts.issuer.lists
+                && facts.unlisted.is_none()
                 && facts
                     .issued
                     .is()

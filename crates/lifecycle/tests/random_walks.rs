@@ -143,7 +143,7 @@ fn walk(c: &Configuration, choices: &[u16]) -> Result<(), TestCaseError> {
             Event::Deletes => seldom.is_multiple_of(64),
             Event::Crashes(_)
             | Event::LearnsNothing(_)
-            | Event::Does(_, Fate::AnswerLost | Fate::UnderWay)
+            | Event::Does(_, Fate::AnswerLost | Fate::UnderWay | Fate::Refused)
             | Event::Rotates
             | Event::ChangesSpec
             | Event::Ticks => seldom.is_multiple_of(8),

@@ -114,10 +114,16 @@ fn record(change: Change, version: lifecycle::Version) -> String {
         Change::Bump => {
             format!("give the open attempt up and write down version {version} instead")
         }
+        Change::GiveUp => {
+            "give the open attempt up, because what it made cannot be stored".into()
+        }
         Change::Publish => "make the stored version the current one".into(),
         Change::Rollback => format!("make version {version} the current one again"),
         Change::Condemn => "write down that a person condemned everything that exists".into(),
         Change::Leave => "write down that everything goes out of service".into(),
+        Change::Close => {
+            "end the grace period of the old version, because the current one is to be replaced at once".into()
+        }
         Change::Seal => "write down that there is no way back to an old version any more".into(),
         Change::Adopt => "put a Secret that no record explains on its way out".into(),
         Change::Forget => "strike out a version that the issuer no longer knows".into(),

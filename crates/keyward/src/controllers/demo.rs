@@ -1,6 +1,6 @@
 //! The stand-in issuer's kind on the engine.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -218,6 +218,7 @@ impl Kind for Demo {
             target,
             adopt: spec.adopt_existing_secret,
             keys: Vec::new(),
+            annotations: BTreeMap::new(),
         })
     }
 

@@ -1,14 +1,17 @@
 //! Doing: one step, one effect. What the reply shows becomes part of what is known.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use lifecycle::{
-    Because, Change, Decision, Deletion, Issued, IssuedId, Known, Ledger, Minting, Refusal,
-    SecretName, SecretUid, Step, Trouble, TroubleKind, Version,
+    Because, Change, Decision, Deletion, Delivery, Fingerprint, Issued, IssuedId, Known, Ledger,
+    LedgerState, Minting, Refusal, Role, SecretName, SecretUid, Step, Trouble, TroubleKind,
+    Version,
 };
 use serde_json::json;
-use sources::{Order, Values};
+use sources::{Order, Source, Values};
 
 use super::ask::{open, open_as_minted};
 use super::events::Happening;
@@ -42,7 +45,7 @@ pub async fn act(
             sight.revoked.push(*version);
             Ok(())
         }
-        Step::Sweep { version, id } => revoke(world, sight, *version, id).await,
+        Step::Sweep { version, id } => sweep(world, sight, *version, id).await,
         Step::Release { secret, uid, .. } => release(world, sight, secret, uid).await,
         Step::LetGo { secret, uid, .. } => let_go(world, sight, secret, uid).await,
         Step::Warn { version, because } => warn(world, sight, *version, *because).await,
@@ -85,6 +88,8 @@ async fn record(
         | Change::Rollback
         | Change::Condemn
         | Change::Leave
+        | Change::GiveUp
+        | Change::Close
         | Change::Seal
         | Change::Adopt
         | Change::Forget
@@ -201,7 +206,7 @@ async fn claim(world: &World, sight: &mut Sight, version: Version) -> Result<(),
         &sight.object,
         &target,
         version,
-        &wish.keys,
+        &wish,
     );
     match world
         .timed(act, api.create(&PostParams::default(), &blank))
@@ -279,6 +284,7 @@ async fn mint(world: &World, sight: &mut Sight, version: Version) -> Result<(), 
         .kind
         .wish(&sight.object)
         .map_err(|refusal| Fault::Issuer(Trouble::new(TroubleKind::Rejected, refusal.detail)))?;
+    keep_it_at_home(sight)?;
     let _place = world
         .place_at(&source, "mint", Turn::Other)
         .await
@@ -319,6 +325,7 @@ async fn mint(world: &World, sight: &mut Sight, version: Version) -> Result<(), 
                 values: minted.values,
                 expires: minted.expires,
                 minted_here: true,
+                maybe_stored: false,
             });
             Ok(())
         }
@@ -336,6 +343,29 @@ async fn mint(world: &World, sight: &mut Sight, version: Version) -> Result<(), 
     }
 }
 
+/// A value that replaces itself is shown only to the issuer that it is of. Where the spec points elsewhere by now, a
+/// value of that place has to be brought first.
+fn keep_it_at_home(sight: &Sight) -> Result<(), Fault> {
+    match sight.kind.terms(&sight.object).issuer.minting {
+        Minting::SelfRotating => {}
+        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => {
+            return Ok(());
+        }
+    }
+    let stored = super::observe::stored(sight.kind.as_ref(), &sight.secrets);
+    let target = stored.iter().find(|stored| stored.role == Role::Target);
+    let home = target
+        .filter(|target| sight.holds_as_minted(target.version))
+        .and_then(|target| sight.as_minted(target.version));
+    match home {
+        Some(home) if sight.kind.place(&home) != sight.kind.place(&sight.object) => {
+            let detail = "the spec points to another issuer than the value in the Secret is of; put a value of that issuer into the Secret";
+            Err(Fault::Issuer(Trouble::new(TroubleKind::Rejected, detail)))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// *Guarantees:* value and record become visible together. *If it dies here:* the Secret is complete or not there.
 /// *Safe to repeat because* a Secret of this version that is there already is the same one, and a changed target
 /// refuses the write.
@@ -346,45 +376,64 @@ async fn store(world: &World, sight: &mut Sight, version: Version) -> Result<(),
         .clone()
         .filter(|fresh| fresh.version == version)
         .ok_or(Fault::Outrun(act))?;
-    let wish = sight
-        .kind
-        .wish(&sight.object)
-        .map_err(|_| Fault::Outrun(act))?;
     let record = Record {
         version,
         id: fresh.id.clone(),
-        print: sight.print_of(wish.print),
+        print: print_of_the_attempt(sight, version).ok_or(Fault::Outrun(act))?,
         minted: world.now(),
         expires: fresh.expires,
     };
-    let Some(target) = wish.target else {
+    let terms = sight.kind.terms(&sight.object);
+    if terms.policy.delivery == Delivery::Versioned {
         return store_version(world, sight, &record, &fresh.values).await;
-    };
-    let known = sight
-        .secrets
-        .iter()
-        .find(|secret| secret.name_any() == target.as_str());
-    let known = known.ok_or(Fault::Outrun(act))?;
-    let digest = sight.kind.terms(&sight.object).issuer.minting != Minting::Provided;
+    }
+    let known = target_of(sight).ok_or(Fault::Outrun(act))?;
+    let target = known.name_any();
+    let digest = terms.issuer.minting != Minting::Provided;
+    // It was asked for with the spec that the attempt records, whatever that says by now.
+    let made = sight.as_minted(version);
+    let made = made.as_ref().unwrap_or(&sight.object);
+    let wish = sight.kind.wish(&sight.object).ok();
     let swapped = secrets::swapped(
-        sight.kind.as_ref(),
         known,
-        &sight.object,
+        made,
         &record,
         &fresh.values,
         digest,
-        &wish.keys,
+        wish.as_ref(),
     );
     let api = world.secrets(&sight.namespace());
     // A replace carries the resourceVersion that was read, so that a changed Secret refuses it.
     let seen = world
-        .timed(
-            act,
-            api.replace(target.as_str(), &PostParams::default(), &swapped),
-        )
+        .timed(act, api.replace(&target, &PostParams::default(), &swapped))
         .await?;
     sight.saw_secret(seen);
     Ok(())
+}
+
+/// What the credential was asked to be. The spec may say something else by now, or nothing that makes sense.
+fn print_of_the_attempt(sight: &Sight, version: Version) -> Option<Fingerprint> {
+    if let LedgerState::Is(ledger) = super::facts::ledger(sight)
+        && let Some(intent) = ledger.intent.filter(|intent| intent.version == version)
+    {
+        return Some(intent.print);
+    }
+    let wish = sight.kind.wish(&sight.object).ok()?;
+    Some(sight.print_of(wish.print))
+}
+
+/// The one Secret of in-place delivery: the one the spec names, or, where that makes no sense, the one we have.
+fn target_of(sight: &Sight) -> Option<&Secret> {
+    let named = sight
+        .kind
+        .wish(&sight.object)
+        .ok()
+        .and_then(|wish| wish.target);
+    sight.secrets.iter().find(|secret| match &named {
+        Some(named) => secret.name_any() == named.as_str(),
+        None => secrets::read(sight.kind.as_ref(), secret)
+            .is_some_and(|stored| stored.role == Role::Target),
+    })
 }
 
 /// The Secret of one version, under the first name that nobody else has.
@@ -459,14 +508,38 @@ async fn revoke(
     let source = open_as_minted(world, sight, version)
         .await
         .map_err(Fault::Issuer)?;
+    revoke_at(world, sight, version, id, &source).await
+}
+
+/// As [`revoke`], of what no ledger records: it is ended where it was found.
+async fn sweep(
+    world: &World,
+    sight: &mut Sight,
+    version: Version,
+    id: &IssuedId,
+) -> Result<(), Fault> {
+    let found = sight.elsewhere.iter().find(|(listed, _)| listed == id);
+    match found.map(|(_, source)| source.clone()) {
+        Some(source) => revoke_at(world, sight, version, id, &source).await,
+        None => revoke(world, sight, version, id).await,
+    }
+}
+
+async fn revoke_at(
+    world: &World,
+    sight: &mut Sight,
+    version: Version,
+    id: &IssuedId,
+    source: &Arc<dyn Source>,
+) -> Result<(), Fault> {
     let values = sight.values_of(version, id);
     let _place = world
-        .place_at(&source, "revoke", Turn::Revoke)
+        .place_at(source, "revoke", Turn::Revoke)
         .await
         .map_err(Fault::Issuer)?;
     world.may_begin("revoking")?;
     world
-        .at_issuer_unlimited(&source, "revoke", source.revoke(id, values.as_ref()))
+        .at_issuer_unlimited(source, "revoke", source.revoke(id, values.as_ref()))
         .await
         .map_err(Fault::Issuer)?;
     if let Known::Is(listing) = &mut sight.issued {
@@ -564,7 +637,21 @@ async fn warn(
     version: Version,
     because: Because,
 ) -> Result<(), Fault> {
-    events::write_or_fail(world, sight, &events::forced(sight, version, because)).await?;
+    let note = events::forced(sight, version, because);
+    match events::write_or_fail(world, sight, &note).await {
+        Err(fault) if fault.is_of_an_ending_namespace() => {
+            // Nothing can be created in a namespace that is going away: the log is all there is left to say it to.
+            tracing::warn!(
+                kind = sight.kind.resource().kind,
+                namespace = sight.namespace(),
+                name = sight.object.name_any(),
+                reason = note.reason,
+                "{}",
+                note.text
+            );
+        }
+        said => said?,
+    }
     sight.warned.push(version);
     Ok(())
 }

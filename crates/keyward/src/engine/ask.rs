@@ -1,10 +1,13 @@
 //! Finding out. Nothing here changes anything.
 
+use std::sync::Arc;
+
+use kube::api::DynamicObject;
 use lifecycle::{
-    Answer, Issued, Minting, Question, Refusal, Role, Trouble, TroubleKind, Verdict, Version,
+    Answer, Issued, IssuedId, LedgerState, Minting, Owner, Question, Refusal, Role, Trouble,
+    TroubleKind, Verdict, Version,
 };
 use sources::{Source, Values};
-use std::sync::Arc;
 
 use super::observe::{Fresh, Sight, look_again};
 use super::trouble::Fault;
@@ -25,9 +28,10 @@ pub async fn ask(
             let asked = list(world, sight).await;
             sight.read_after_listing = false;
             sight.issued = match asked {
-                Ok(listing) => {
+                Ok(listed) => {
                     sight.compared = true;
-                    lifecycle::Known::Is(listing)
+                    (sight.elsewhere, sight.unlisted) = (listed.elsewhere, listed.unlisted);
+                    lifecycle::Known::Is(listed.issued)
                 }
                 Err(trouble) => lifecycle::Known::Failed(trouble),
             };
@@ -69,27 +73,94 @@ pub async fn open_as_minted(
     sight: &Sight,
     version: Version,
 ) -> Result<Arc<dyn Source>, Trouble> {
-    let made = sight.secrets.iter().find(|secret| {
-        secrets::read(sight.kind.as_ref(), secret).is_some_and(|stored| stored.version == version)
-    });
-    let Some(then) = made.and_then(secrets::spec_of) else {
+    let Some(object) = sight.as_minted(version) else {
         return open(sight);
     };
-    let mut object = sight.object.clone();
-    object.data["spec"] = then;
     if sight.kind.place(&object) == sight.kind.place(&sight.object) {
         return open(sight);
     }
+    open_at(world, sight, &object).await
+}
+
+/// The source for another spec of this resource.
+async fn open_at(
+    world: &World,
+    sight: &Sight,
+    object: &DynamicObject,
+) -> Result<Arc<dyn Source>, Trouble> {
     let reached = world
-        .source(sight.index, &object, false)
+        .source(sight.index, object, false)
         .await
         .map_err(|fault| fault.to_trouble())?;
     reached.source.map_err(refused)
 }
 
+impl Sight {
+    /// The resource with the spec that a version was minted with, as the ledger or its Secret records it.
+    pub fn as_minted(&self, version: Version) -> Option<DynamicObject> {
+        let recorded = match super::facts::ledger(self) {
+            LedgerState::Is(ledger) => ledger.source_of(version).cloned(),
+            LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
+        };
+        let in_its_secret = || {
+            let made = self.secrets.iter().find(|secret| {
+                secrets::read(self.kind.as_ref(), secret)
+                    .is_some_and(|stored| stored.version == version)
+            });
+            made.and_then(secrets::spec_of)
+        };
+        let spec = recorded
+            .and_then(|source| serde_json::from_str(&source).ok())
+            .or_else(in_its_secret)?;
+        Some(self.with_spec(spec))
+    }
+
+    fn with_spec(&self, spec: serde_json::Value) -> DynamicObject {
+        let mut object = self.object.clone();
+        object.data["spec"] = spec;
+        object
+    }
+
+    /// Other places where something of this resource's may live: where it was minted, and where a mint may have gone
+    /// astray. One spec for each.
+    fn other_places(&self) -> Vec<DynamicObject> {
+        let mut sources: Vec<Arc<str>> = Vec::new();
+        if let LedgerState::Is(ledger) = super::facts::ledger(self) {
+            sources.extend(ledger.intent.and_then(|intent| intent.source));
+            sources.extend(ledger.current.and_then(|current| current.source));
+            sources.extend(ledger.astray);
+        }
+        let stored = super::observe::stored(self.kind.as_ref(), &self.secrets);
+        sources.extend(stored.into_iter().filter_map(|stored| stored.source));
+        let mut known = vec![self.kind.place(&self.object)];
+        let mut others = Vec::new();
+        for source in sources {
+            let Ok(spec) = serde_json::from_str(&source) else {
+                continue;
+            };
+            let object = self.with_spec(spec);
+            let place = self.kind.place(&object);
+            if !known.contains(&place) {
+                known.push(place);
+                others.push(object);
+            }
+        }
+        others
+    }
+}
+
+/// What was found at the issuer.
+#[derive(Default)]
+struct Listed {
+    issued: Vec<Issued>,
+    elsewhere: Vec<(IssuedId, Arc<dyn Source>)>,
+    /// Why one of the other places could not be looked at.
+    unlisted: Option<Trouble>,
+}
+
 /// Lists where the spec points now, and wherever a mint was begun whose end is not known: a changed spec must not hide
-/// what an earlier one made.
-async fn list(world: &World, sight: &Sight) -> Result<Vec<Issued>, Trouble> {
+/// what an earlier one made. That an earlier place is gone does not keep the present one from being used.
+async fn list(world: &World, sight: &Sight) -> Result<Listed, Trouble> {
     let owner = sight.owner(world);
     let stored = super::observe::stored(sight.kind.as_ref(), &sight.secrets);
     let recorded: Vec<Issued> = stored
@@ -108,25 +179,55 @@ async fn list(world: &World, sight: &Sight) -> Result<Vec<Issued>, Trouble> {
             sources.push(source);
         }
     }
-    let mut issued: Vec<Issued> = Vec::new();
-    for source in sources {
-        let request = source.list(&owner, &recorded);
-        let listed = if source.lists_together() {
-            world.at_issuer_unlimited(&source, "list", request).await?
-        } else {
-            world.at_issuer(&source, "list", request).await?
-        };
-        for one in listed {
-            if !issued.contains(&one) {
-                issued.push(one);
+    let mut listed = Listed::default();
+    for source in &sources {
+        for one in list_at(world, source, &owner, &recorded).await? {
+            if !listed.issued.contains(&one) {
+                listed.issued.push(one);
             }
         }
     }
-    Ok(issued)
+    for object in sight.other_places() {
+        let there = async {
+            let source = open_at(world, sight, &object).await?;
+            let found = list_at(world, &source, &owner, &recorded).await?;
+            Ok::<_, Trouble>((source, found))
+        };
+        match there.await {
+            Ok((source, found)) => {
+                for one in found {
+                    if !listed.issued.contains(&one) {
+                        listed.elsewhere.push((one.id.clone(), source.clone()));
+                        listed.issued.push(one);
+                    }
+                }
+            }
+            Err(trouble) => listed.unlisted = Some(trouble),
+        }
+    }
+    Ok(listed)
+}
+
+async fn list_at(
+    world: &World,
+    source: &Arc<dyn Source>,
+    owner: &Owner,
+    recorded: &[Issued],
+) -> Result<Vec<Issued>, Trouble> {
+    let request = source.list(owner, recorded);
+    if source.lists_together() {
+        world.at_issuer_unlimited(source, "list", request).await
+    } else {
+        world.at_issuer(source, "list", request).await
+    }
 }
 
 async fn works(world: &World, sight: &mut Sight, version: Version) -> Result<Verdict, Trouble> {
-    let source = open(sight)?;
+    let source = if sight.holds_as_minted(version) {
+        open_as_minted(world, sight, version).await?
+    } else {
+        open(sight)?
+    };
     let Some(values) = values_of(world, sight, &source, version).await? else {
         return Ok(Verdict::Refused);
     };
@@ -183,6 +284,7 @@ async fn values_of(
                 values: found.values,
                 expires: found.expires,
                 minted_here: false,
+                maybe_stored: false,
             }
         }
         (Some(_), None) => return Ok(None),
@@ -198,6 +300,7 @@ async fn values_of(
                 values: back.values,
                 expires: back.expires,
                 minted_here: false,
+                maybe_stored: false,
             }
         }
     };
@@ -207,6 +310,18 @@ async fn values_of(
 }
 
 impl Sight {
+    /// The value that is stored under this version is the one that was minted: it is tried where it was minted, and
+    /// shown to nobody else. One that a person brought is for where the spec points now.
+    pub fn holds_as_minted(&self, version: Version) -> bool {
+        let stored = super::observe::stored(self.kind.as_ref(), &self.secrets);
+        let fresh = self.in_hand.as_ref();
+        version != Version::default()
+            && (fresh.is_some_and(|fresh| fresh.version == version && fresh.minted_here)
+                || stored.iter().any(|stored| {
+                    stored.version == version && stored.id.is_some() && stored.intact
+                }))
+    }
+
     /// What stands in the one Secret of in-place delivery now.
     pub fn target_values(&self) -> Option<Values> {
         let target = self.kind.wish(&self.object).ok()?.target?;
@@ -249,7 +364,7 @@ impl Sight {
     }
 
     /// The id of a version by the ledger, or by its Secret when the ledger is no more.
-    fn recorded_id(&self, version: Version) -> Option<lifecycle::IssuedId> {
+    pub fn recorded_id(&self, version: Version) -> Option<lifecycle::IssuedId> {
         if let lifecycle::LedgerState::Is(ledger) = super::facts::ledger(self)
             && let Some(entry) = ledger
                 .current

@@ -5,7 +5,9 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
-use lifecycle::{Because, IssuedId, Ledger, LedgerState, Purpose, SecretName, Severity, Version};
+use lifecycle::{
+    Because, Holder, IssuedId, Ledger, LedgerState, Purpose, SecretName, Severity, Version,
+};
 
 use super::observe::Sight;
 use super::trouble::Fault;
@@ -76,12 +78,17 @@ pub fn took_ownership(target: &SecretName) -> Note {
 
 /// Said before something is done past holders, or before something is left alive.
 pub fn forced(sight: &Sight, version: Version, because: Because) -> Note {
+    let one = because == Because::LeftBehind;
     let ids: Vec<String> = match super::facts::ledger(sight) {
         LedgerState::Is(ledger) => ledger
             .current
             .iter()
             .chain(&ledger.retiring)
-            .map(|entry| entry.id.to_string())
+            .filter(|entry| !one || entry.version == version)
+            .map(|entry| match entry.expires {
+                Some(expires) => format!("{} until {expires}", entry.id),
+                None => entry.id.to_string(),
+            })
             .collect(),
         LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => Vec::new(),
     };
@@ -89,13 +96,18 @@ pub fn forced(sight: &Sight, version: Version, because: Because) -> Note {
         .into_iter()
         .filter(|stored| stored.version == version)
         .flat_map(|stored| stored.holders)
+        .chain(seen_by_the_issuer(sight, version))
         .map(|holder| holder.to_string())
         .collect();
     let mut text = format!("version {version}: {because}");
     if !holders.is_empty() {
         text = format!("{text}; held by {}", holders.join(", "));
     }
-    if matches!(because, Because::LeftAtIssuer | Because::SecretsRetained) && !ids.is_empty() {
+    let alive = matches!(
+        because,
+        Because::LeftAtIssuer | Because::SecretsRetained | Because::LeftBehind
+    );
+    if alive && !ids.is_empty() {
         text = format!("{text}; alive at the issuer: {}", ids.join(", "));
     }
     let text: String = text.chars().take(1000).collect();
@@ -111,6 +123,14 @@ pub fn forced(sight: &Sight, version: Version, because: Because) -> Note {
         action: "Warn",
         text,
         once: Some(once),
+    }
+}
+
+/// Those whom the question for users of this version found.
+fn seen_by_the_issuer(sight: &Sight, version: Version) -> Vec<Holder> {
+    match &sight.referrers {
+        Some(answer) if answer.about == version => answer.is.clone().unwrap_or_default(),
+        Some(_) | None => Vec::new(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! From what was seen to facts. Pure: `keyward explain` uses the same.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use kube::ResourceExt;
 use lifecycle::{Delivery, Facts, Fingerprint, InHand, LedgerState, Minting, Resource, Wanted};
@@ -21,6 +23,7 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
         secrets: stored(sight.kind.as_ref(), &sight.secrets),
         issued: sight.issued.clone(),
         read_after_listing: sight.read_after_listing,
+        unlisted: sight.unlisted.clone(),
         works: sight.works.clone(),
         referrers: sight.referrers.clone(),
         gone: sight.absent.clone(),
@@ -77,6 +80,7 @@ fn resource(sight: &Sight, ledger: LedgerState, delivery: Delivery) -> Resource 
             .iter()
             .any(|finalizer| finalizer == sight.kind.finalizer()),
         deleting: object.metadata.deletion_timestamp.is_some(),
+        leaving_since: object.metadata.deletion_timestamp.as_ref().map(|at| at.0),
         suspended: note(names::SUSPEND).is_some_and(|value| value == "true"),
         mirrored,
         named: sight.kind.named_in_status(object),
@@ -107,7 +111,24 @@ fn wanted(sight: &Sight, resource: Option<&Resource>) -> Result<Wanted, lifecycl
         print: sight.print_of(wish.print),
         inputs,
         due,
+        source: source(sight),
     })
+}
+
+/// The spec with which a version is asked for now, where no Secret of its own keeps it: in place the next value takes
+/// the record along, and what is shown once has no draft.
+fn source(sight: &Sight) -> Option<Arc<str>> {
+    let Terms { policy, issuer } = sight.kind.terms(&sight.object);
+    let kept = match (policy.delivery, issuer.minting) {
+        (Delivery::Versioned, Minting::Chosen | Minting::Provided) => true,
+        (Delivery::Versioned, Minting::ReadBack | Minting::ShownOnce | Minting::SelfRotating)
+        | (Delivery::InPlace, _) => false,
+    };
+    if kept {
+        return None;
+    }
+    let spec = sight.kind.place_as_spec(&sight.object)?;
+    Some(spec.to_string().into())
 }
 
 impl Sight {

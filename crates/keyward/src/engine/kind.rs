@@ -98,6 +98,12 @@ pub trait Kind: Send + Sync + fmt::Debug {
     /// Everything of the spec that [`Kind::open`] looks at: resources with the same text share a source.
     fn place(&self, object: &DynamicObject) -> String;
 
+    /// The same as a spec: what is written down when something is asked for, so that it is found there later, wherever
+    /// the spec points by then. Read again with [`Kind::place`] and [`Kind::open`].
+    fn place_as_spec(&self, object: &DynamicObject) -> Option<serde_json::Value> {
+        object.data.get("spec").cloned()
+    }
+
     /// Reads what the issuer is reached with, and opens a source. No request to the issuer is made here.
     async fn open(
         &self,
@@ -141,11 +147,6 @@ pub trait Kind: Send + Sync + fmt::Debug {
 
     /// Labels for its Secrets beside the engine's.
     fn labels(&self, _object: &DynamicObject) -> BTreeMap<String, String> {
-        BTreeMap::new()
-    }
-
-    /// Annotations for its Secrets beside the engine's.
-    fn annotations(&self, _object: &DynamicObject) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 
@@ -214,6 +215,8 @@ pub struct Wish {
     pub adopt: bool,
     /// In place: the keys of that Secret that are ours. None: all of them.
     pub keys: Vec<String>,
+    /// In place: annotations for that Secret, written together with a value.
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// A Secret that a predecessor made, read as a version of ours.

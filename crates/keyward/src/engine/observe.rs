@@ -42,6 +42,9 @@ pub struct Sight {
     pub index: usize,
     pub issued: Known<Listing>,
     pub read_after_listing: bool,
+    /// What was listed elsewhere than where the spec points now, with the source that listed it.
+    pub elsewhere: Vec<(IssuedId, Arc<dyn Source>)>,
+    pub unlisted: Option<Trouble>,
     pub works: Option<Answer<Verdict>>,
     pub referrers: Option<Answer<Vec<Holder>>>,
     pub absent: Option<Answer<bool>>,
@@ -67,6 +70,8 @@ pub struct Fresh {
     pub expires: Option<Timestamp>,
     /// It came in the reply to our own mint.
     pub minted_here: bool,
+    /// A write of it was sent whose answer never came: it may still land.
+    pub maybe_stored: bool,
 }
 
 impl std::fmt::Debug for Sight {
@@ -190,6 +195,8 @@ pub async fn observe(
         index: key.kind,
         issued: Known::NotAsked,
         read_after_listing: false,
+        elsewhere: Vec::new(),
+        unlisted: None,
         works: None,
         referrers: None,
         absent: None,

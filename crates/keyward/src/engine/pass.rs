@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use lifecycle::{
-    Because, Change, Decision, IssuedId, Ledger, LedgerState, Next, Purpose, Severity, Step, View,
-    decide,
+    Because, Change, Decision, IssuedId, Ledger, LedgerState, Minting, Next, Purpose, Severity,
+    Step, Trouble, TroubleKind, View, decide,
 };
 
 use super::act::act;
@@ -147,6 +147,8 @@ fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestam
 fn forget_what_may_be_stale(sight: &mut Sight) {
     sight.issued = lifecycle::Known::NotAsked;
     sight.read_after_listing = false;
+    sight.elsewhere.clear();
+    sight.unlisted = None;
     sight.mine = None;
     sight.works = None;
     sight.referrers = None;
@@ -187,13 +189,15 @@ async fn perform(
             }
             Ok(())
         }
-        Err(
-            fault @ (Fault::Outrun(_)
-            | Fault::TimedOut(_)
-            | Fault::Unreachable(_)
-            | Fault::Deposed(_)
-            | Fault::Past),
-        ) => Err(fault),
+        Err(fault @ (Fault::TimedOut(_) | Fault::Unreachable(_))) => {
+            if matches!(step, Step::Store(_))
+                && let Some(fresh) = &mut sight.in_hand
+            {
+                fresh.maybe_stored = true;
+            }
+            Err(fault)
+        }
+        Err(fault @ (Fault::Outrun(_) | Fault::Deposed(_) | Fault::Past)) => Err(fault),
         Err(fault @ (Fault::Refused { .. } | Fault::Issuer(_))) => {
             tracing::warn!(
                 kind = sight.kind.resource().kind, namespace = sight.namespace(), name = sight.object.name_any(),
@@ -202,9 +206,27 @@ async fn perform(
             if matches!(step, Step::Record { .. } | Step::Mirror | Step::Unguard) {
                 return Err(fault);
             }
-            sight.failed = Some((step.purpose(), fault.to_trouble()));
+            sight.failed = Some((step.purpose(), trouble_with(sight, step, &fault)));
             Ok(())
         }
+    }
+}
+
+/// What the rules are told. A value that is shown once, and that the API server does not take, is good for nothing;
+/// unless an earlier write of it may still land.
+fn trouble_with(sight: &Sight, step: &Step, fault: &Fault) -> Trouble {
+    let trouble = fault.to_trouble();
+    let fresh = sight.in_hand.as_ref();
+    let refused = matches!(fault, Fault::Refused { .. }) && matches!(step, Step::Store(_));
+    let shown_once = sight.kind.terms(&sight.object).issuer.minting == Minting::ShownOnce;
+    if !refused || !shown_once || fresh.is_none_or(|fresh| fresh.maybe_stored) {
+        return trouble;
+    }
+    Trouble {
+        // It was reserved without trouble: trying it again soon would only mint again.
+        kind: TroubleKind::Rejected,
+        because: Some(Because::ExportFailed),
+        ..trouble
     }
 }
 
@@ -222,7 +244,7 @@ fn announcement(sight: &Sight, step: &Step, decision: &Decision) -> Option<Note>
                 }
             }
             Change::Publish => Happening::Published { ledger },
-            Change::Forget => Happening::Revoked {
+            Change::Forget if because == Because::RevokeConfirmed => Happening::Revoked {
                 id: forgotten(&before, ledger)?,
             },
             Change::Setback(purpose) if events::worth_saying(because) => Happening::Failed {
@@ -231,13 +253,16 @@ fn announcement(sight: &Sight, step: &Step, decision: &Decision) -> Option<Note>
                 detail: detail(ledger, *purpose),
             },
             // An attempt that failed is given up with what failed in one write.
-            Change::Bump if events::worth_saying(because) => Happening::Failed {
+            Change::Bump | Change::GiveUp if events::worth_saying(because) => Happening::Failed {
                 purpose: Purpose::Mint,
                 because,
                 detail: detail(ledger, Purpose::Mint),
             },
             Change::Setback(_)
+            | Change::Forget
             | Change::Bump
+            | Change::GiveUp
+            | Change::Close
             | Change::Rebuilt
             | Change::Rollback
             | Change::Seal

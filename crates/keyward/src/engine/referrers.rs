@@ -3,11 +3,13 @@
 //!
 //! A consumer that follows the protocol holds a finalizer before it uses a value. This look is for those that do not.
 
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
-use lifecycle::{Holder, Version};
+use lifecycle::{Holder, Trouble, Version};
 
+use super::ask::open_as_minted;
 use super::observe::{Sight, stored};
 use super::reader::Reader;
 use super::trouble::Fault;
@@ -16,8 +18,36 @@ use super::world::World;
 /// Pods are listed in pages of this size: a namespace can hold thousands.
 const PAGE: u32 = 500;
 
-/// The unfinished pods that refer to the Secret of this version, read live.
+/// The issuer notes a use no more often than every ten minutes: what was used so lately may be in use.
+const IN_USE: SignedDuration = SignedDuration::from_mins(15);
+
+/// Who may be using this version: by the Secret that holds it, and by what the issuer tells.
 pub async fn to(world: &World, sight: &Sight, version: Version) -> Result<Vec<Holder>, Fault> {
+    let mut found = by_secret(world, sight, version).await?;
+    let leaving = sight.object.metadata.deletion_timestamp.is_some();
+    // Whoever deletes the resource wants its credentials gone, and only those who follow the protocol are waited for.
+    if sight.kind.terms(&sight.object).issuer.tells_use && !leaving {
+        let used = used(world, sight, version).await.map_err(Fault::Issuer)?;
+        found.extend(used);
+    }
+    Ok(found)
+}
+
+/// The issuer saw it in use a short while ago.
+async fn used(world: &World, sight: &Sight, version: Version) -> Result<Option<Holder>, Trouble> {
+    let Some(id) = sight.recorded_id(version) else {
+        return Ok(None);
+    };
+    let source = open_as_minted(world, sight, version).await?;
+    let last = world
+        .at_issuer(&source, "last use", source.used(&id))
+        .await?;
+    let lately = last.filter(|last| last.checked_add(IN_USE).is_ok_and(|end| end > world.now()));
+    Ok(lately.map(|last| Holder::from(format!("somebody who used it at {last}"))))
+}
+
+/// The unfinished pods that refer to the Secret of this version, read live.
+async fn by_secret(world: &World, sight: &Sight, version: Version) -> Result<Vec<Holder>, Fault> {
     let secrets = stored(sight.kind.as_ref(), &sight.secrets);
     let found = secrets
         .iter()

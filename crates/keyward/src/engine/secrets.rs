@@ -13,7 +13,7 @@ use lifecycle::{Fingerprint, Holder, IssuedId, Role, SecretName, SecretUid, Stor
 use sha2::{Digest, Sha256};
 use sources::{SecretValue, Values};
 
-use super::{Kind, names};
+use super::{Kind, Wish, names};
 
 /// The record of one version, beside its value.
 #[derive(Debug, Clone)]
@@ -64,11 +64,12 @@ pub fn reserved(
     object: &DynamicObject,
     name: &SecretName,
     claim: Version,
-    keys: &[String],
+    wish: &Wish,
 ) -> Secret {
     let mut secret = bare(kind, object, name.as_str(), "target");
+    secret.annotations_mut().extend(wish.annotations.clone());
     secret.metadata.finalizers = Some(vec![kind.secret_finalizer().to_owned()]);
-    note_keys(&mut secret, keys);
+    note_keys(&mut secret, &wish.keys);
     annotate(&mut secret, names::CLAIM, claim.to_string());
     annotate(&mut secret, names::SOURCE, source_of(object));
     secret
@@ -77,18 +78,24 @@ pub fn reserved(
 /// The same Secret with a new value in it, whole; to be written only if it is still as it was read. Where only some of
 /// its keys are ours, the others stay.
 pub fn swapped(
-    kind: &dyn Kind,
     present: &Secret,
     object: &DynamicObject,
     record: &Record,
     values: &Values,
     digest: bool,
-    keys: &[String],
+    wish: Option<&Wish>,
 ) -> Secret {
     let mut secret = present.clone();
-    let mut kept = others(&secret);
-    note_keys(&mut secret, keys);
-    secret.annotations_mut().extend(kind.annotations(object));
+    let shared = our_keys(present).is_some() || wish.is_some_and(|wish| !wish.keys.is_empty());
+    let mut kept = BTreeMap::new();
+    if shared {
+        let keys: Vec<String> = values.iter().map(|(key, _)| key.to_owned()).collect();
+        kept = others(&secret, &keys);
+        note_keys(&mut secret, &keys);
+    }
+    if let Some(wish) = wish {
+        secret.annotations_mut().extend(wish.annotations.clone());
+    }
     write_record(&mut secret, record);
     annotate(&mut secret, names::SOURCE, source_of(object));
     let uid = object.uid().unwrap_or_default();
@@ -131,13 +138,11 @@ fn our_data(secret: &Secret) -> impl Iterator<Item = (&str, &[u8])> {
         .filter(move |(key, _)| keys.as_ref().is_none_or(|keys| keys.contains(key)))
 }
 
-/// What is in it that is not.
-fn others(secret: &Secret) -> BTreeMap<String, ByteString> {
-    let Some(ours) = our_keys(secret) else {
-        return BTreeMap::new();
-    };
+/// What is in it that is neither ours nor is to be.
+fn others(secret: &Secret, new: &[String]) -> BTreeMap<String, ByteString> {
+    let ours = our_keys(secret).unwrap_or_default();
     let mut data = secret.data.clone().unwrap_or_default();
-    data.retain(|key, _| !ours.contains(&key.as_str()));
+    data.retain(|key, _| !ours.contains(&key.as_str()) && !new.contains(key));
     data
 }
 
@@ -235,7 +240,6 @@ fn bare(kind: &dyn Kind, object: &DynamicObject, name: &str, role: &str) -> Secr
             name: Some(name.to_owned()),
             namespace: object.namespace(),
             labels: Some(labels),
-            annotations: Some(kind.annotations(object)),
             owner_references: Some(vec![owner_reference(kind, object)]),
             ..ObjectMeta::default()
         },
@@ -372,6 +376,10 @@ pub fn read(kind: &dyn Kind, secret: &Secret) -> Option<Stored> {
         print: note(names::PRINT).unwrap_or_default().into(),
         minted: note(names::MINTED).and_then(|text| text.parse().ok()),
         expires: note(names::EXPIRES).and_then(|text| text.parse().ok()),
+        // Where each version has a Secret of its own, that keeps it.
+        source: spec_of(secret)
+            .filter(|_| role == Role::Target)
+            .map(|spec| spec.to_string().into()),
         leaving: secret.metadata.deletion_timestamp.is_some(),
         guarded: secret
             .finalizers()

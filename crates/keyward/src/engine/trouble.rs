@@ -47,9 +47,26 @@ impl Fault {
             kube::Error::Api(status) => Self::Refused {
                 act,
                 code: status.code,
-                reason: short(&status.reason),
+                reason: if is_ending(status) {
+                    NAMESPACE_ENDS.to_owned()
+                } else {
+                    short(&status.reason)
+                },
             },
             _ => Self::Unreachable(act),
+        }
+    }
+
+    /// The namespace is going away, and takes nothing new.
+    pub fn is_of_an_ending_namespace(&self) -> bool {
+        match self {
+            Self::Refused { reason, .. } => reason == NAMESPACE_ENDS,
+            Self::Outrun(_)
+            | Self::TimedOut(_)
+            | Self::Past
+            | Self::Unreachable(_)
+            | Self::Issuer(_)
+            | Self::Deposed(_) => false,
         }
     }
 
@@ -67,6 +84,15 @@ impl Fault {
         };
         Trouble::new(kind, self.to_string())
     }
+}
+
+/// Why nothing new can be created in a namespace that is being deleted.
+const NAMESPACE_ENDS: &str = "NamespaceTerminating";
+
+fn is_ending(status: &kube::core::Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let mut reasons = causes.map(|cause| cause.reason.as_str());
+    status.code == 403 && reasons.any(|reason| reason == NAMESPACE_ENDS)
 }
 
 /// The API server's one-word reason, and only if it is one word.

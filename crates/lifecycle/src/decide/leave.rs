@@ -1,11 +1,14 @@
 //! The end of a resource: exactly what its deletion policy says, or a wait that names what is in the way.
 
+use jiff::Timestamp;
+
 use super::recover::{discard, sweep};
 use super::retire::{release, retire_the_superseded};
 use super::scene::{Choice, Scene, Waits, entry_of, is_blank, is_draft, listing};
+use crate::schedule::later;
 use crate::{
     Because, Change, Deletion, Entry, Facts, Ledger, LedgerState, Next, Purpose, Question,
-    Resource, Step, Stored,
+    Resource, Setback, Step, Stored, TroubleKind, Version,
 };
 
 pub(super) fn revokes(facts: &Facts) -> bool {
@@ -26,11 +29,60 @@ pub(super) fn take_everything_out_of_service(s: &Scene, _: &mut Waits) -> Option
         return None;
     }
     let mut ledger = s.ledger.clone();
-    ledger.intent = None;
+    if let Some(intent) = ledger.intent.take() {
+        ledger.went_astray(intent.source);
+    }
     if serving {
         s.supersede_current(&mut ledger);
     }
     Some(Choice::record(Change::Leave, ledger, Because::Deleting))
+}
+
+/// When a leaving resource stops waiting for a login that lets it revoke.
+fn patience_ends(s: &Scene) -> Option<Timestamp> {
+    let since = s.resource.leaving_since.filter(|_| s.resource.deleting)?;
+    let patience = s.facts.policy.abandon.filter(|_| revokes(s.facts))?;
+    Some(later(since, patience))
+}
+
+/// The login is missing, or the issuer says no to it or to what it asks for.
+fn shut_out(setback: Option<&Setback>) -> bool {
+    setback.is_some_and(|setback| match setback.kind {
+        TroubleKind::Denied | TroubleKind::Rejected => true,
+        TroubleKind::Conflict
+        | TroubleKind::Throttled
+        | TroubleKind::Unreachable
+        | TroubleKind::Unexpected
+        | TroubleKind::Cluster => false,
+    })
+}
+
+/// A login that does not come back must not keep the resource, and its namespace, for ever. What stays alive is
+/// announced first, by name.
+pub(super) fn abandon_what_cannot_be_ended(s: &Scene, waits: &mut Waits) -> Option<Choice> {
+    let end = patience_ends(s)?;
+    let stuck = |entry: &&Entry| {
+        let purpose = Purpose::RetireVersion(entry.version);
+        shut_out(s.ledger.setbacks.of(purpose))
+    };
+    let version = s.ledger.retiring.iter().find(stuck)?.version;
+    if end > s.now() {
+        waits.until(Because::Deleting, end);
+        return None;
+    }
+    if let Some(warning) = say_what_is_left(s, version) {
+        return Some(warning);
+    }
+    let mut ledger = s.ledger.clone();
+    ledger.retiring.retain(|entry| entry.version != version);
+    ledger.setbacks.versions.remove(&version);
+    Some(Choice::record(Change::Forget, ledger, Because::LeftBehind))
+}
+
+fn say_what_is_left(s: &Scene, version: Version) -> Option<Choice> {
+    let because = Because::LeftBehind;
+    let said = s.facts.warned.contains(&version);
+    (!said).then(|| Choice::act(Step::Warn { version, because }, because))
 }
 
 /// Orphan and Retain: what stays alive is announced with its ids, then the Secrets are cut loose.
@@ -83,8 +135,23 @@ pub(super) fn finish(s: &Scene, waits: &mut Waits) -> Option<Choice> {
             return Some(choice);
         }
         if s.facts.issuer.lists && s.facts.issuer.revokes {
-            match listing(s.facts) {
+            let listing = match &s.facts.unlisted {
+                Some(trouble) if s.facts.issued.is().is_some() => Err(Some(trouble)),
+                Some(_) | None => listing(s.facts),
+            };
+            let no_more = patience_ends(s).is_some_and(|end| end <= s.now())
+                && shut_out(s.ledger.setbacks.retire.as_ref());
+            match listing {
                 Ok(listing) if listing.is_empty() => {}
+                // Once more in this pass: the login may have come back.
+                Err(None) if no_more => {
+                    return Some(Choice::ask(Question::Issued, Because::Deleting));
+                }
+                Ok(_) | Err(_) if no_more => {
+                    if let Some(warning) = say_what_is_left(s, s.ledger.high) {
+                        return Some(warning);
+                    }
+                }
                 Ok(_) => return Some(Choice::rest(Because::Deleting)),
                 // Also after a failure that was written down a moment ago: asking is what failed.
                 Err(_) if s.must_wait(Purpose::Retire, waits) => {
@@ -135,6 +202,7 @@ pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Choice {
         ledger: LedgerState::Absent,
         guarded: true,
         deleting: true,
+        leaving_since: None,
         suspended: false,
         mirrored: true,
         named: None,

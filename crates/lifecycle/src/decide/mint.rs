@@ -2,9 +2,10 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::begin::{Window, window};
 use super::retire::release;
 use super::rotate::{rotate_itself, somebody_may_be_rotating};
-use super::scene::{Choice, Scene, Waits, entry_of, listing, refused};
+use super::scene::{Choice, Scene, Waits, entry_of, listing};
 use crate::schedule::{backoff, later};
 use crate::{
     Answer, Because, Change, Intent, Minting, Purpose, Question, Step, Trouble, TroubleKind,
@@ -23,7 +24,8 @@ pub(super) fn publish_what_is_stored(s: &Scene, _: &mut Waits) -> Option<Choice>
     let stored = s
         .stored(intent.version)
         .filter(|stored| !stored.leaving && stored.intact)?;
-    let entry = entry_of(stored, s.now())?;
+    let mut entry = entry_of(stored, s.now())?;
+    entry.source = intent.source.clone().or(entry.source);
     let mut ledger = s.ledger.clone();
     match s.facts.issuer.minting {
         // Its predecessor died when it was born.
@@ -84,8 +86,11 @@ pub(super) fn mirror_what_is_published(s: &Scene, _: &mut Waits) -> Option<Choic
 /// Carries on with the open intent, from wherever the last process left it.
 pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let intent = s.ledger.intent.as_ref()?;
+    let rotated = s.facts.issuer.minting == Minting::SelfRotating && holds(s, intent.version);
     let wanted = match &s.facts.wanted {
-        Ok(wanted) => wanted,
+        Ok(wanted) => Some(wanted),
+        // What a self-rotation returned is the only credential there is, whatever is wished by now.
+        Err(_) if rotated => None,
         Err(refusal) => {
             waits.shown(refusal.because);
             return None;
@@ -94,6 +99,9 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     if s.must_wait(Purpose::Mint, waits) {
         return None;
     }
+    let Some(wanted) = wanted.filter(|_| !rotated) else {
+        return Some(store(s, intent));
+    };
     if let Some(until) = crash_loop_pause(s, intent)
         && until > s.now()
     {
@@ -106,18 +114,21 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         waits.version_until(Because::AttemptLost, intent.version, Some(until));
         return None;
     }
-    // What a self-rotation returned is the only credential there is, whatever is wished by now.
-    if holds(s, intent.version) && s.facts.issuer.minting == Minting::SelfRotating {
-        return Some(store(s, intent));
-    }
     if let Some(broken) = s.stored(intent.version)
         && (broken.leaving || !broken.intact)
         && !s.in_place()
     {
         return Some(bump(s, wanted, Because::SecretMissing));
     }
-    if intent.print != wanted.print {
+    if intent.print != wanted.print || moved(s, intent, wanted) {
         return Some(bump(s, wanted, Because::WishChanged));
+    }
+    if !holds(s, intent.version) {
+        match window(s, intent.cause) {
+            Window::IsShut => {}
+            Window::IsOpen => return None,
+            Window::Closes(choice) => return Some(choice),
+        }
     }
     let make = match s.facts.issuer.minting {
         // It reserves its Secret for itself, at the last moment.
@@ -128,6 +139,16 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         Minting::Provided => verify_then_store,
     };
     Some(reserve(s, intent.version).unwrap_or_else(|| make(s, intent, wanted)))
+}
+
+/// The spec points elsewhere than when this attempt was written down, and so than where it would be looked for. What is
+/// in hand was made where the attempt says.
+fn moved(s: &Scene, intent: &Intent, wanted: &Wanted) -> bool {
+    let moves = match s.facts.issuer.minting {
+        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce => true,
+        Minting::SelfRotating | Minting::Provided => false,
+    };
+    moves && intent.source.is_some() && intent.source != wanted.source && !holds(s, intent.version)
 }
 
 /// In place, the Secret is reserved for this version before anything is minted: it proves that it can be written, and
@@ -250,6 +271,35 @@ fn give_up_refused(s: &Scene, wanted: &Wanted) -> Choice {
     }
 }
 
+/// The API server does not take the value, and nobody else has it: it is good for nothing, so the attempt is given up,
+/// and what it made is an orphan from now on. Only where the old version still serves: what a credential was rotated
+/// into is kept and written until it is stored.
+pub(super) fn give_up_what_cannot_be_stored(s: &Scene) -> Option<Choice> {
+    let (Purpose::Mint, trouble) = s.facts.failed.as_ref()? else {
+        return None;
+    };
+    let intent = s.ledger.intent.as_ref()?;
+    let shown_once = s.facts.issuer.minting == Minting::ShownOnce && holds(s, intent.version);
+    if !shown_once || trouble.because != Some(Because::ExportFailed) {
+        return None;
+    }
+    let mut ledger = s.ledger.clone();
+    ledger.intent = None;
+    ledger.went_astray(intent.source.clone());
+    ledger.sweep_at = ledger.sweep_at.or(Some(s.now()));
+    s.add_setback(&mut ledger, Purpose::Mint, trouble, Because::ExportFailed);
+    let choice = Choice::record(Change::GiveUp, ledger, Because::ExportFailed);
+    Some(choice)
+}
+
+/// The store of the last attempt was refused, and nothing was begun since: no write of its value is under way.
+pub(super) fn is_stored_nowhere(s: &Scene, version: Version) -> bool {
+    let refused = |setback: &crate::Setback| setback.because == Because::ExportFailed;
+    s.ledger.intent.is_none()
+        && s.ledger.high == version
+        && s.ledger.setbacks.mint.as_ref().is_some_and(refused)
+}
+
 pub(super) fn bump(s: &Scene, wanted: &Wanted, because: Because) -> Choice {
     Choice::record(Change::Bump, bumped(s, wanted), because)
 }
@@ -261,7 +311,9 @@ fn bumped(s: &Scene, wanted: &Wanted) -> crate::Ledger {
         intent.version = intent.version.next_attempt();
         intent.print = wanted.print.clone();
         intent.since = s.now();
+        let before = std::mem::replace(&mut intent.source, wanted.source.clone());
         ledger.high = ledger.high.max(intent.version);
+        ledger.went_astray(before);
     }
     ledger.sweep_at = Some(later(s.now(), SWEEP_AFTER));
     ledger
@@ -293,96 +345,4 @@ pub(super) fn answer<T>(
     answer
         .filter(|answer| answer.about == about)
         .map(|answer| answer.is.as_ref())
-}
-
-/// Opens an intent when there is a cause.
-pub(super) fn begin_a_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
-    if s.ledger.intent.is_some() || s.resource.deleting {
-        return None;
-    }
-    let wanted = match &s.facts.wanted {
-        Ok(wanted) => wanted,
-        Err(refusal) => {
-            waits.shown(refusal.because);
-            return refused(s.facts);
-        }
-    };
-    if let Some(choice) = doubt_the_current(s) {
-        return Some(choice);
-    }
-    let cause = cause(s, wanted, waits)?;
-    if s.must_wait(Purpose::Mint, waits) {
-        return None;
-    }
-    let mut ledger = s.ledger.clone();
-    let version = s
-        .facts
-        .issued
-        .is()
-        .into_iter()
-        .flatten()
-        .map(|issued| issued.version)
-        .fold(s.ledger.high, Version::max);
-    let version = version.next_serial();
-    ledger.high = version;
-    ledger.intent = Some(Intent {
-        version,
-        cause,
-        print: wanted.print.clone(),
-        since: s.now(),
-        token: s.resource.rotate.clone(),
-    });
-    Some(Choice::record(Change::Intent, ledger, cause))
-}
-
-/// The list lacks the current version. It may simply be older than that version, so its own value is tried before
-/// anybody is made to rotate.
-fn doubt_the_current(s: &Scene) -> Option<Choice> {
-    let current = s.ledger.current.as_ref()?;
-    let listing = s.facts.issued.is().filter(|_| s.facts.issuer.lists)?;
-    let listed = listing.iter().any(|issued| issued.id == current.id);
-    let there = s
-        .stored(current.version)
-        .is_some_and(|stored| stored.intact);
-    let tried = answer(s.facts.works.as_ref(), current.version).is_some();
-    let doubtful = !listed && there && !tried && !s.resource.deleting;
-    doubtful.then(|| Choice::ask(Question::Works(current.version), Because::Checking))
-}
-
-/// Why the current version must be replaced, gravest first.
-fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Because> {
-    let Some(current) = &s.ledger.current else {
-        return Some(Because::FirstMint);
-    };
-    let Some(stored) = s.stored(current.version).filter(|stored| !stored.leaving) else {
-        return Some(Because::SecretMissing);
-    };
-    if !stored.intact {
-        return Some(Because::SecretDamaged);
-    }
-    let refused = answer(s.facts.works.as_ref(), current.version) == Some(Ok(&Verdict::Refused));
-    // Where our own login is refused as well, it is the user who is shut out: nothing could be minted either.
-    let shut_out = listing(s.facts)
-        .is_err_and(|trouble| trouble.is_some_and(|trouble| trouble.kind == TroubleKind::Denied));
-    if refused && !shut_out && s.facts.issuer.minting != Minting::Provided {
-        return Some(Because::RevokedElsewhere);
-    }
-    if s.resource.rotate.is_some() && s.resource.rotate != s.ledger.handled {
-        return Some(Because::RotateRequested);
-    }
-    if s.resource.rollback == Some(current.version) {
-        waits.shown(Because::RolledBack);
-        return None;
-    }
-    if current.print != wanted.print {
-        return Some(Because::SpecChanged);
-    }
-    match wanted.due {
-        Some(due) if due <= s.now() => Some(Because::RotationDue),
-        Some(due) => {
-            waits.until(Because::UpToDate, due);
-            None
-        }
-        None => None,
-    }
 }

@@ -1,5 +1,7 @@
 //! Facts in, decision out. The order of the checks is the policy.
 
+mod begin;
+mod check;
 mod leave;
 mod mint;
 mod recover;
@@ -27,13 +29,14 @@ const POLICY: &[Check] = &[
     recover::adopt_strays, // a complete Secret without a record gets one, so that it is retired in order
     recover::discard_drafts,
     recover::sweep_orphans, // before minting: leftovers count against the cap
+    leave::abandon_what_cannot_be_ended, // before it is tried once more
     retire::retire_the_superseded,
     leave::let_go_of_secrets,
     leave::finish,
     mint::finish_the_mint,
-    mint::begin_a_mint,
-    recover::tidy_old_notes,
-    recover::check_what_lives,
+    begin::begin_a_mint,
+    check::tidy_old_notes,
+    check::check_what_lives,
 ];
 
 /// Looks at the facts and says what happens next, why, and what is being waited for.

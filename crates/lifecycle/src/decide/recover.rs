@@ -1,20 +1,15 @@
 //! Making good what faults left behind.
 
-use jiff::SignedDuration;
-
+use super::mint::{give_up_what_cannot_be_stored, is_stored_nowhere};
 use super::scene::{Choice, Scene, Waits, entry_of, is_blank, is_draft, listing};
-use crate::schedule::{later, spread};
 use crate::{
     Because, Change, Entry, Facts, Issued, Ledger, Purpose, Question, Resource, Role, Step, Stored,
-    Trouble, TroubleKind, Verdict, Version,
+    Version,
 };
-
-/// After a start, every credential is compared with its issuer once, spread over this time.
-const AFTER_START: SignedDuration = SignedDuration::from_mins(10);
 
 pub(super) fn write_down_what_failed(s: &Scene, _: &mut Waits) -> Option<Choice> {
     let (purpose, trouble) = s.facts.failed.as_ref()?;
-    Some(s.setback(*purpose, trouble))
+    give_up_what_cannot_be_stored(s).or_else(|| Some(s.setback(*purpose, trouble)))
 }
 
 /// Everything that exists is condemned; what is being made is not, for it cannot have leaked.
@@ -231,6 +226,7 @@ pub(super) fn sweep_orphans(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         && let Some(target) = s.target()
         && !s.resource.deleting
         && target.claim == Some(orphans.version)
+        && !is_stored_nowhere(s, orphans.version)
     {
         return reserve_against(s);
     }
@@ -287,102 +283,4 @@ pub(super) fn sweep(issued: &Issued) -> Choice {
         },
         Because::OrphanFound,
     )
-}
-
-/// Notes that no longer apply are struck out, once.
-pub(super) fn tidy_old_notes(s: &Scene, _: &mut Waits) -> Option<Choice> {
-    let listed = s.facts.issued.is().is_some();
-    let mut ledger = s.ledger.clone();
-    if listed && s.ledger.sweep_at.is_some_and(|at| at <= s.now()) {
-        ledger.sweep_at = None;
-    }
-    let tried = s
-        .facts
-        .works
-        .as_ref()
-        .is_some_and(|answer| answer.is.is_ok());
-    let could_not_list = matches!(listing(s.facts), Err(Some(_)));
-    if listed || (tried && !could_not_list) {
-        ledger.setbacks.check = None;
-    }
-    if ledger.retiring.is_empty() && listed {
-        ledger.setbacks.retire = None;
-    }
-    let retiring = |version: &Version| s.ledger.retiring.iter().any(|old| old.version == *version);
-    ledger
-        .setbacks
-        .versions
-        .retain(|version, _| retiring(version));
-    if s.resource.rollback.is_none() {
-        ledger.rolled_back = None;
-    }
-    let all_gone = |condemned: Version| {
-        s.ledger
-            .retiring
-            .iter()
-            .all(|entry| entry.version > condemned)
-    };
-    if !s.resource.revoke_now && s.ledger.condemned.is_some_and(all_gone) {
-        ledger.condemned = None;
-    }
-    (ledger != *s.ledger).then(|| Choice::record(Change::Tidy, ledger, Because::Tidying))
-}
-
-/// Our login is refused, and so nothing can be listed. Whether what consumers use still works can be tried all the same.
-fn look_without_login(s: &Scene, current: &Entry, trouble: &Trouble) -> Choice {
-    let there = s
-        .stored(current.version)
-        .is_some_and(|stored| stored.intact);
-    if trouble.kind != TroubleKind::Denied || !there {
-        return s.setback(Purpose::Check, trouble);
-    }
-    match &s.facts.works {
-        Some(answer) if answer.about == current.version => match &answer.is {
-            Ok(Verdict::Refused) => {
-                s.setback_because(Purpose::Check, trouble, Because::CurrentRefused)
-            }
-            Ok(Verdict::Works) | Err(_) => s.setback(Purpose::Check, trouble),
-        },
-        Some(_) | None => Choice::ask(Question::Works(current.version), Because::Checking),
-    }
-}
-
-/// The one timed look at the issuer: does it still know the current version, and is there anything we forgot?
-pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
-    let current = s.ledger.current.as_ref()?;
-    if s.facts.wanted.is_err() || s.resource.deleting {
-        return None;
-    }
-    let routine = match s.facts.checked {
-        None => later(s.facts.started, spread(&s.facts.uid, AFTER_START)),
-        Some(checked) => later(
-            checked,
-            s.facts.policy.check_every + spread(&s.facts.uid, s.facts.policy.check_every / 10),
-        ),
-    };
-    let due = s.ledger.sweep_at.map_or(routine, |at| routine.min(at));
-    if due > s.now() {
-        waits.until(Because::UpToDate, due);
-        return None;
-    }
-    if s.must_wait(Purpose::Check, waits) {
-        return None;
-    }
-    if s.facts.issuer.lists {
-        return match listing(s.facts) {
-            Ok(_) => None,
-            Err(None) => Some(Choice::ask(Question::Issued, Because::Checking)),
-            Err(Some(trouble)) => Some(look_without_login(s, current, trouble)),
-        };
-    }
-    match &s.facts.works {
-        Some(answer) if answer.about == current.version => match &answer.is {
-            Ok(_) => None,
-            Err(trouble) => Some(s.setback(Purpose::Check, trouble)),
-        },
-        Some(_) | None => Some(Choice::ask(
-            Question::Works(current.version),
-            Because::Checking,
-        )),
-    }
 }

@@ -1,10 +1,16 @@
 //! Taking old versions out of the world: fence, wait for holders, revoke, confirm, forget.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::scene::{Choice, Scene, Waits, still_there};
 use crate::schedule::later;
 use crate::{Because, Change, Entry, Holder, Purpose, Question, Retire, Step, Stored};
+
+/// How often a version that outlives its grace period by being used is looked at.
+const USE_IS_TOLD_AGAIN: SignedDuration = SignedDuration::from_mins(5);
+
+/// What expired so long ago has expired by every clock.
+const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_hours(24);
 
 /// Each old version for itself: one that is held must not keep another alive.
 pub(super) fn retire_the_superseded(s: &Scene, waits: &mut Waits) -> Option<Choice> {
@@ -82,7 +88,8 @@ fn fence(s: &Scene, entry: &Entry, stored: &Stored, waits: &mut Waits) -> Option
 
 /// Is it time for this version to go at all?
 fn may_go(s: &Scene, entry: &Entry, holders: &[Holder], waits: &mut Waits) -> bool {
-    if s.resource.deleting || s.condemned(entry.version) || expired(entry, s.now()) {
+    let ends_now = s.resource.deleting || s.condemned(entry.version) || entry.closed;
+    if ends_now || expired(entry, s.now()) {
         return true;
     }
     let superseded = entry.superseded.unwrap_or(s.now());
@@ -96,7 +103,7 @@ fn may_go(s: &Scene, entry: &Entry, holders: &[Holder], waits: &mut Waits) -> bo
         ),
         Retire::AfterGrace(grace) => (
             Because::InGrace,
-            Some(entry.deadline.unwrap_or(later(superseded, grace))),
+            Some(earlier(entry.deadline, later(superseded, grace))),
         ),
         Retire::WhenExpired => (Because::AwaitingExpiry, entry.expires),
     };
@@ -128,12 +135,19 @@ fn past_holders(s: &Scene, entry: &Entry) -> Option<Because> {
         return None;
     }
     let declared = match s.facts.policy.retire {
-        Retire::AfterGrace(_) => entry.deadline,
+        Retire::AfterGrace(grace) => entry.deadline.map(|deadline| {
+            let superseded = entry.superseded.unwrap_or(s.now());
+            deadline.min(later(superseded, grace))
+        }),
         Retire::WhenReleased | Retire::WhenExpired => None,
     };
-    declared
-        .is_some_and(|deadline| deadline <= s.now())
-        .then_some(Because::GraceOver)
+    let over = entry.closed || declared.is_some_and(|deadline| deadline <= s.now());
+    over.then_some(Because::GraceOver)
+}
+
+/// A grace period that was declared may come to its end sooner by a changed spec, never later.
+fn earlier(declared: Option<Timestamp>, by_spec: Timestamp) -> Timestamp {
+    declared.map_or(by_spec, |declared| declared.min(by_spec))
 }
 
 fn expired(entry: &Entry, now: Timestamp) -> bool {
@@ -208,12 +222,37 @@ fn announce(
     waits: &mut Waits,
 ) -> Option<Option<Choice>> {
     let held = stored.is_some_and(|stored| !stored.holders.is_empty());
+    let tells_use = s.facts.issuer.tells_use && s.in_place() && because == Because::GraceOver;
     let loud = held || because == Because::EmergencyRevoke;
-    if !loud || s.facts.warned.contains(&entry.version) {
+    if !(loud || tells_use) || s.facts.warned.contains(&entry.version) {
         return Some(None);
     }
     if s.must_wait(Purpose::RetireVersion(entry.version), waits) {
         return None;
+    }
+    let mut because = because;
+    if tells_use && !loud {
+        match &s.facts.referrers {
+            Some(answer) if answer.about == entry.version => match &answer.is {
+                Ok(users) if users.is_empty() => return Some(None),
+                Ok(users) if s.facts.policy.unused && !entry.closed => {
+                    let again = later(s.now(), USE_IS_TOLD_AGAIN);
+                    let because = Because::StillReferenced;
+                    waits.held(because, entry.version, users, Some(again));
+                    return None;
+                }
+                Ok(_) => because = Because::StillUsed,
+                // The same login would have to revoke it.
+                Err(trouble) => {
+                    let purpose = Purpose::RetireVersion(entry.version);
+                    return Some(Some(s.setback(purpose, trouble)));
+                }
+            },
+            Some(_) | None => {
+                let question = Question::Referrers(entry.version);
+                return Some(Some(Choice::ask(question, because)));
+            }
+        }
     }
     let version = entry.version;
     Some(Some(Choice::act(Step::Warn { version, because }, because)))
@@ -221,7 +260,12 @@ fn announce(
 
 /// Revoke, have it confirmed, let the Secret go, strike it out: in this order, so that the id is known until the end.
 fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) -> Option<Choice> {
-    if s.facts.issuer.revokes && !known_gone(s, entry) {
+    let forgotten = past_all_doubt(s, entry);
+    if forgotten && !s.facts.warned.contains(&entry.version) {
+        let (version, because) = (entry.version, Because::Expired);
+        return Some(Choice::act(Step::Warn { version, because }, because));
+    }
+    if s.facts.issuer.revokes && !known_gone(s, entry) && !forgotten {
         if s.must_wait(Purpose::RetireVersion(entry.version), waits) {
             return None;
         }
@@ -265,11 +309,23 @@ fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) 
         .retain(|other| other.version != entry.version);
     ledger.setbacks.retire = None;
     ledger.setbacks.versions.remove(&entry.version);
-    Some(Choice::record(
-        Change::Forget,
-        ledger,
-        Because::RevokeConfirmed,
-    ))
+    let because = if forgotten {
+        Because::Expired
+    } else {
+        Because::RevokeConfirmed
+    };
+    Some(Choice::record(Change::Forget, ledger, because))
+}
+
+/// It cannot be revoked, and expired so long ago that no clock can be wrong about it.
+fn past_all_doubt(s: &Scene, entry: &Entry) -> bool {
+    let long_ago = |expires: Timestamp| later(expires, CLOCKS_DIFFER) <= s.now();
+    let purpose = Purpose::RetireVersion(entry.version);
+    s.facts.policy.abandon.is_some()
+        && s.facts.issuer.revokes
+        && entry.expires.is_some_and(long_ago)
+        && s.ledger.setbacks.of(purpose).is_some()
+        && !known_gone(s, entry)
 }
 
 pub(super) fn release(stored: &Stored) -> Choice {

@@ -26,7 +26,7 @@ pub(super) fn rotate_itself(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choi
     match answer(s.facts.works.as_ref(), now_stored) {
         None => Choice::ask(Question::Works(now_stored), intent.cause),
         Some(Err(trouble)) => s.setback(Purpose::Mint, trouble),
-        Some(Ok(Verdict::Refused)) => Choice::rest(Because::RootCredentialLost),
+        Some(Ok(Verdict::Refused)) => Choice::rest(lost_or_reverted(s)),
         Some(Ok(Verdict::Works)) if spent_by_another(s, intent) => {
             Choice::rest(Because::RotationUnconfirmed)
         }
@@ -36,6 +36,14 @@ pub(super) fn rotate_itself(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choi
         }
         // Whoever opened this attempt has not reserved the Secret, so nothing was sent.
         Some(Ok(Verdict::Works)) => bump(s, wanted, Because::AttemptLost),
+    }
+}
+
+/// Is it our own value that is refused, or one that somebody else has put there?
+fn lost_or_reverted(s: &Scene) -> Because {
+    match s.target() {
+        Some(target) if !target.intact => Because::BootstrapReverted,
+        Some(_) | None => Because::RootCredentialLost,
     }
 }
 

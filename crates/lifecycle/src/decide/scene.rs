@@ -179,6 +179,18 @@ impl Scene<'_> {
             .find(|issued| issued.version == version)
     }
 
+    /// The list shows something of ours that no ledger records and no attempt is about.
+    pub(super) fn lists_an_orphan(&self) -> bool {
+        let open = self.ledger.intent.as_ref().map(|intent| intent.version);
+        let accounted_for = |issued: &Issued| {
+            self.ledger.records_id(&issued.id)
+                || Some(issued.version) == open
+                || issued.version > self.ledger.high
+        };
+        let listing = self.facts.issued.is();
+        listing.is_some_and(|listing| !listing.iter().all(accounted_for))
+    }
+
     pub(super) fn condemned(&self, version: Version) -> bool {
         self.ledger
             .condemned
@@ -280,10 +292,12 @@ pub(super) fn entry_of(stored: &Stored, now: Timestamp) -> Option<Entry> {
         print: stored.print.clone(),
         minted: stored.minted.unwrap_or(now),
         expires: stored.expires,
+        source: stored.source.clone(),
         superseded: None,
         deadline: None,
         held: false,
         sealed: false,
+        closed: false,
     })
 }
 

@@ -20,6 +20,8 @@ pub struct Configuration {
     pub interval: Option<u32>,
     /// Seconds a credential lives.
     pub lifetime: Option<u32>,
+    /// A changed spec points to another place.
+    pub moves: bool,
     /// From every state a clean end must be reached.
     pub settles: bool,
     pub lie: Option<Lie>,
@@ -85,6 +87,7 @@ pub fn quiet(name: impl Into<String>, minting: Minting) -> Configuration {
         attempts: 3,
         interval: None,
         lifetime: None,
+        moves: false,
         settles: true,
         lie: None,
     }
@@ -437,6 +440,7 @@ pub fn all() -> Vec<Configuration> {
             (c.left.crashes, c.left.ticks, c.left.rotations) = (1, 5, 0);
         },
     ));
+    all.extend(as_gitlab_does());
     all.extend(two_leaders());
     for c in &mut all {
         // What a person provides changes with the spec; asking for a rotation of the same value changes nothing.
@@ -470,6 +474,60 @@ fn two_leaders_and(what: &str, change: impl Fn(&mut Configuration)) -> Vec<Confi
         })
     });
     configured.collect()
+}
+
+/// In place, shown once, revoked at the end of a grace period, never more than one beside the current one; and the
+/// issuer tells whether a version is in use, so that none that is goes without a warning.
+fn as_gitlab_does() -> Vec<Configuration> {
+    let token = |what: &str, change: &dyn Fn(&mut Configuration)| {
+        quiet(format!("one extra in place: {what}"), Minting::ShownOnce).with(|c| {
+            c.policy.delivery = Delivery::InPlace;
+            c.policy.retire = Retire::AfterGrace(SignedDuration::from_hours(1));
+            (c.policy.overlap, c.policy.one_extra) = (SignedDuration::ZERO, true);
+            c.issuer.tells_use = true;
+            change(c);
+        })
+    };
+    vec![
+        token("crash, deletion in the window", &|c| {
+            (c.left.crashes, c.left.deletions, c.left.ticks) = (1, 1, 2);
+        }),
+        token("rotations in the window, crash, late request", &|c| {
+            (c.left.rotations, c.left.crashes, c.left.lates) = (2, 1, 1);
+        }),
+        token("rotations by the clock, lost answers", &|c| {
+            (c.interval, c.left.rotations) = (Some(7_200), 0);
+            (c.left.losses, c.left.ticks) = (2, 5);
+        }),
+        token("kept while it is used, crash", &|c| {
+            c.policy.unused = true;
+            (c.interval, c.left.rotations) = (Some(7_200), 0);
+            (c.left.crashes, c.left.ticks, c.consumers) = (1, 5, 2);
+        }),
+        token("refused store, lost answer, crash", &|c| {
+            (c.left.refusals, c.left.losses, c.left.crashes) = (1, 1, 1);
+            c.left.ticks = 2;
+        }),
+        token("refused store, late request", &|c| {
+            (c.left.refusals, c.left.lates, c.left.ticks) = (1, 1, 2);
+        }),
+        token("two leaders, rotations in the window", &|c| {
+            (c.leaders, c.left.overlaps, c.left.rotations) = (2, 1, 2);
+        }),
+        token("target deleted, revoked elsewhere", &|c| {
+            (c.left.deleted_secrets, c.left.ended_elsewhere) = (1, 1);
+        }),
+        token("the spec moves, crash, late request", &|c| {
+            c.moves = true;
+            (c.left.spec_changes, c.left.rotations) = (2, 0);
+            (c.left.crashes, c.left.lates) = (1, 1);
+        }),
+        token("the spec moves, deletion, lost answer", &|c| {
+            c.moves = true;
+            (c.left.spec_changes, c.left.rotations) = (1, 0);
+            (c.left.deletions, c.left.losses) = (1, 1);
+        }),
+    ]
 }
 
 /// Two leaders and two consumers, with all that can make a second leader dangerous.

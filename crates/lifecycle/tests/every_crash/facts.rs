@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock, RwLock};
 use jiff::Timestamp;
 use lifecycle::{
     Answer, Because, Change, ClusterId, Decision, Entry, Facts, InHand, Issued, IssuedId, Known,
-    Ledger, LedgerState, Next, Owner, Purpose, Question, Resource, Role, SecretName, SecretUid,
-    Step, Stored, Trouble, TroubleKind, Verdict, Wanted, decide,
+    Ledger, LedgerState, Minting, Next, Owner, Purpose, Question, Resource, Role, SecretName,
+    SecretUid, Step, Stored, Trouble, TroubleKind, Verdict, Wanted, decide,
 };
 
 use crate::configurations::{Configuration, Lie};
@@ -53,6 +53,7 @@ struct Names {
     ids: Vec<IssuedId>,
     holders: Vec<lifecycle::Holder>,
     prints: Vec<lifecycle::Fingerprint>,
+    places: Vec<Arc<str>>,
     secrets: HashMap<(Kind, V, u8), (SecretName, SecretUid, SecretUid)>,
 }
 
@@ -74,6 +75,7 @@ fn names() -> &'static Names {
         Names {
             ids: (0..CREDENTIALS).map(|n| format!("id-{n}").into()).collect(),
             holders: (0..8).map(|n| format!("consumer-{n}").into()).collect(),
+            places: (0..16).map(|n| format!("place-{n}").into()).collect(),
             prints: (0..16).map(|n| format!("print-{n}").into()).collect(),
             secrets: secrets.collect(),
         }
@@ -147,6 +149,7 @@ pub fn facts(
         },
         guarded: o.resource.guarded,
         deleting: o.resource.deleting,
+        leaving_since: None,
         suspended: false,
         named: o
             .secrets
@@ -177,12 +180,14 @@ pub fn facts(
             inputs: print.clone(),
             print,
             due,
+            source: place_of(c, o.resource.print),
         }),
         policy: c.policy.clone(),
         issuer: c.issuer,
         secrets,
         issued: listing(c, ledger.as_deref(), o),
         read_after_listing: o.read_after_listing,
+        unlisted: None,
         works: told(o.works, Verdict::Works, Verdict::Refused),
         referrers: match o.referrers {
             (_, Told::Nothing, _) => None,
@@ -208,6 +213,7 @@ pub fn facts(
             Failed::No => None,
             Failed::Minting => Some((Purpose::Mint, unreachable_now())),
             Failed::MintingDenied => Some((Purpose::Mint, Trouble::new(TroubleKind::Denied, ""))),
+            Failed::Storing { maybe_stored } => Some((Purpose::Mint, not_stored(c, maybe_stored))),
             Failed::Revoking(v) => Some((Purpose::RetireVersion(version(v)), unreachable_now())),
             Failed::Sweeping => Some((Purpose::Retire, unreachable_now())),
         },
@@ -236,6 +242,7 @@ fn stored(c: &Configuration, secret: &Secret) -> Stored {
             .lifetime
             .filter(|_| secret.minted > 0)
             .map(|lifetime| at(secret.minted + lifetime)),
+        source: place_of(c, secret.print).filter(|_| secret.kind == Kind::Target),
         leaving: secret.leaving,
         guarded: secret.guarded,
         owned: secret.owned,
@@ -309,6 +316,72 @@ fn unreachable_now() -> Trouble {
     Trouble::new(TroubleKind::Unreachable, "")
 }
 
+/// As the engine tells it: where the value is shown once and no write of it may still land, it is good for nothing.
+fn not_stored(c: &Configuration, maybe_stored: bool) -> Trouble {
+    let trouble = Trouble::new(TroubleKind::Cluster, "");
+    if maybe_stored || c.issuer.minting != Minting::ShownOnce {
+        return trouble;
+    }
+    Trouble {
+        kind: TroubleKind::Rejected,
+        because: Some(Because::ExportFailed),
+        ..trouble
+    }
+}
+
+/// Where a spec points, in walks where that is part of it.
+fn place_of(c: &Configuration, print: u8) -> Option<Arc<str>> {
+    c.moves.then(|| names().places[usize::from(print)].clone())
+}
+
+/// The number of a place; 0 where a walk knows only one.
+fn number_of_place(source: Option<&Arc<str>>) -> Option<u8> {
+    source?.strip_prefix("place-")?.parse().ok()
+}
+
+/// Whether a list is made there: as the engine does it, where the spec points now, and wherever something is recorded or
+/// may have gone astray.
+pub fn is_looked_at(c: &Configuration, ledgers: &Ledgers, o: &Operator, place: u8) -> bool {
+    if !c.moves || place == 0 || place == o.resource.print {
+        return true;
+    }
+    let is_there = |source: &Arc<str>| number_of_place(Some(source)) == Some(place);
+    let recorded = ledgers.of(o.resource.ledger).is_some_and(|ledger| {
+        let open = ledger
+            .intent
+            .iter()
+            .filter_map(|intent| intent.source.as_ref());
+        let current = ledger
+            .current
+            .iter()
+            .filter_map(|entry| entry.source.as_ref());
+        open.chain(current).chain(&ledger.astray).any(is_there)
+    });
+    let target = |secret: &Secret| secret.kind == Kind::Target && secret.print == place;
+    recorded || o.secrets.iter().any(target)
+}
+
+/// Where the engine goes to end a version: where the ledger says, else its Secret, else where the spec points now.
+fn place_as_minted(
+    c: &Configuration,
+    ledgers: &Ledgers,
+    o: &Operator,
+    v: lifecycle::Version,
+) -> u8 {
+    if !c.moves {
+        return 0;
+    }
+    let ledger = ledgers.of(o.resource.ledger);
+    let recorded = ledger.and_then(|ledger| number_of_place(ledger.source_of(v)));
+    let stored = || {
+        let secret = o.secrets.iter().find(|secret| {
+            secret.kind != Kind::Nothing && version(secret.version) == v && secret.print > 0
+        });
+        secret.map(|secret| secret.print)
+    };
+    recorded.or_else(stored).unwrap_or(o.resource.print)
+}
+
 fn told<T>((about, told): (V, Told), yes: T, no: T) -> Option<Answer<T>> {
     let is = match told {
         Told::Nothing => return None,
@@ -352,7 +425,8 @@ pub enum Act {
     Resource,
     Works(V),
     Referrers(V),
-    Gone(V, u8),
+    /// The version, its credential, and where that is looked for.
+    Gone(V, u8, u8),
     Do(Request),
     /// Seconds of the wake, or 0.
     Rest(u32, Because),
@@ -372,7 +446,7 @@ pub fn act(
     let Decision { next, because, .. } = decide(&facts);
     let act = match next {
         Next::Rest { wake } => Act::Rest(wake.map_or(0, seconds), because),
-        Next::Ask(question) => ask(&facts, question),
+        Next::Ask(question) => ask(c, ledgers, &facts, o, question),
         Next::Do(step) => {
             request(c, ledgers, &facts, o, &step, scheduled).map_or(Act::Beyond, Act::Do)
         }
@@ -380,7 +454,13 @@ pub fn act(
     (act, because)
 }
 
-fn ask(facts: &Facts, question: Question) -> Act {
+fn ask(
+    c: &Configuration,
+    ledgers: &Ledgers,
+    facts: &Facts,
+    o: &Operator,
+    question: Question,
+) -> Act {
     let about = |v, act: fn(V) -> Act| compact(v).map_or(Act::Beyond, act);
     match question {
         Question::Issued => Act::Issued,
@@ -401,7 +481,8 @@ fn ask(facts: &Facts, question: Question) -> Act {
             };
             let id = recorded.or_else(stored);
             let credential = id.as_ref().map_or(NOBODY, number_of);
-            compact(v).map_or(Act::Beyond, |v| Act::Gone(v, credential))
+            let place = place_as_minted(c, ledgers, o, v);
+            compact(v).map_or(Act::Beyond, |v| Act::Gone(v, credential, place))
         }
     }
 }
@@ -448,6 +529,8 @@ fn request(
                 Change::Leave => Wrote::Leave,
                 Change::Rebuilt
                 | Change::Rollback
+                | Change::GiveUp
+                | Change::Close
                 | Change::Seal
                 | Change::Condemn
                 | Change::Adopt
@@ -489,6 +572,7 @@ fn request(
                 version: v,
                 value: draft.map_or(0, |draft| draft.value),
                 credential: target.map_or(NOBODY, |target| target.credential),
+                print: if c.moves { o.resource.print } else { 0 },
                 ..Request::default()
             }
         }
@@ -504,7 +588,7 @@ fn request(
                 version: v,
                 credential,
                 value,
-                print: o.resource.print,
+                print: print_of_the_attempt(ledgers, o, v),
                 fresh: target_fresh,
                 kind: target.map_or(Kind::Nothing, |target| target.kind),
                 ..Request::default()
@@ -518,6 +602,7 @@ fn request(
             verb: Verb::Revoke,
             version: compact(*version)?,
             credential: number_of(id),
+            print: place_as_minted(c, ledgers, o, *version),
             ..Request::default()
         },
         Step::Sweep { version, id } => Request {
@@ -532,6 +617,16 @@ fn request(
             ..Request::default()
         },
     })
+}
+
+/// What is stored is what was asked for, whatever the spec says by now.
+fn print_of_the_attempt(ledgers: &Ledgers, o: &Operator, v: V) -> u8 {
+    let ledger = ledgers.of(o.resource.ledger);
+    let intent = ledger.as_ref().and_then(|ledger| ledger.intent.as_ref());
+    intent
+        .filter(|intent| compact(intent.version) == Some(v))
+        .and_then(|intent| intent.print.as_str().strip_prefix("print-")?.parse().ok())
+        .unwrap_or(o.resource.print)
 }
 
 fn within(c: &Configuration, ledger: &Ledger) -> bool {

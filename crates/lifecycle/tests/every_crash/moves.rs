@@ -144,12 +144,20 @@ fn operator_moves(run: &Run, w: &World, index: usize, out: &mut Vec<(Event, Worl
         }
         Phase::Working => match operator::next(run, w, index).0 {
             Act::Do(request) => {
-                for fate in [Fate::Answered, Fate::AnswerLost, Fate::UnderWay] {
+                for fate in [
+                    Fate::Answered,
+                    Fate::AnswerLost,
+                    Fate::UnderWay,
+                    Fate::Refused,
+                ] {
                     let mut next = *w;
                     let allowed = match fate {
                         Fate::Answered => true,
                         Fate::AnswerLost => spend(&mut next.left.losses),
                         Fate::UnderWay => spend(&mut next.left.lates),
+                        Fate::Refused => {
+                            request.verb == Verb::Store && spend(&mut next.left.refusals)
+                        }
                     };
                     if !allowed {
                         continue;
@@ -216,6 +224,9 @@ pub fn next_wake(run: &Run, w: &World) -> Option<u32> {
         .min()
 }
 
+/// Seconds.
+const A_REQUEST_TAKES: u32 = 600;
+
 fn tick(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
     let mut next = *w;
     let Some(wake) = next_wake(run, w) else {
@@ -225,6 +236,14 @@ fn tick(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
         return;
     }
     next.now = wake;
+    if run.configuration.moves && next.now >= crate::world::START + A_REQUEST_TAKES {
+        // A place that was left is looked at once more after this time, and then forgotten: that no request travels
+        // longer is assumed, and said so in the documentation.
+        let mints = next.flights.iter_mut();
+        mints
+            .filter(|flight| flight.verb == Verb::Mint)
+            .for_each(|flight| *flight = Request::default());
+    }
     for index in 0..run.configuration.leaders {
         operator::rest_if_done(run, &mut next, index);
     }
@@ -236,6 +255,8 @@ fn tick(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
 pub fn consumers_keep_up(c: &Configuration, w: &World) -> bool {
     match c.policy.delivery {
         Delivery::Versioned => true,
+        // Nothing is assumed where the issuer tells who has not noticed.
+        Delivery::InPlace if c.issuer.tells_use => true,
         Delivery::InPlace => {
             let there = w.target().map_or(NOBODY, |target| target.credential);
             w.consumers

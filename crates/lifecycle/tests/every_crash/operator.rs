@@ -143,6 +143,7 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
                 .iter()
                 .enumerate()
                 .filter(|(at, seen)| seen.live && listed(seen.mark, seen.foreign, *at))
+                .filter(|(_, seen)| facts::is_looked_at(c, run.ledgers, o, seen.place))
                 .filter(|(_, seen)| seen.mark > 0 || seen.foreign)
                 .fold(0, |bits, (at, _)| bits | 1 << at);
             o.read_after_listing = c.lie == Some(Lie::SweepReadsTheResourceFirst);
@@ -173,9 +174,12 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
             };
             o.referrers = (v, Told::Yes, bits);
         }
-        Act::Gone(v, _) if lost => o.gone = (v, Told::Failed),
-        Act::Gone(v, credential) => {
-            let alive = credential != NOBODY && before.credentials[usize::from(credential)].live;
+        Act::Gone(v, ..) if lost => o.gone = (v, Told::Failed),
+        Act::Gone(v, credential, place) => {
+            let alive = credential != NOBODY && {
+                let issued = before.credentials[usize::from(credential)];
+                issued.live && issued.place == place
+            };
             o.gone = (v, if alive { Told::No } else { Told::Yes });
         }
         Act::Do(_) | Act::Rest(..) | Act::Beyond => {}
@@ -247,6 +251,8 @@ pub enum Fate {
     AnswerLost,
     /// Stays under way.
     UnderWay,
+    /// The API server says no, in so many words.
+    Refused,
 }
 
 /// Sends the one request that was decided on. `false`: this walk has no room for what would follow.
@@ -266,6 +272,13 @@ pub fn send(run: &Run, w: &mut World, index: usize, request: Request, fate: Fate
             let reply = perform(w, run.configuration, run.ledgers, request);
             hear_nothing(w, index, request);
             reply != Reply::NoRoom
+        }
+        Fate::Refused => {
+            let o = &mut w.operators[index];
+            o.failed = Failed::Storing {
+                maybe_stored: o.maybe_stored,
+            };
+            true
         }
         Fate::UnderWay => {
             let Some(slot) = w
@@ -292,10 +305,13 @@ fn hear_nothing(w: &mut World, index: usize, request: Request) {
         }
         Verb::Revoke => o.failed = Failed::Revoking(request.version),
         Verb::Sweep => o.failed = Failed::Sweeping,
+        Verb::Store => {
+            o.maybe_stored = true;
+            o.forget_the_pass();
+        }
         Verb::Record
         | Verb::Draft
         | Verb::Claim
-        | Verb::Store
         | Verb::Mirror
         | Verb::Fence
         | Verb::Release

@@ -56,7 +56,7 @@ impl Hash for Credential {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let flags = bits([self.live, self.foreign, self.late, self.ended_elsewhere]);
         let [a, b, c, d] = self.born.to_le_bytes();
-        state.write_u64(word([self.mark, self.value, flags, 0, a, b, c, d]));
+        state.write_u64(word([self.mark, self.value, flags, self.place, a, b, c, d]));
     }
 }
 
@@ -103,13 +103,19 @@ impl Hash for Operator {
             Failed::MintingDenied => (2, 0),
             Failed::Revoking(version) => (3, version),
             Failed::Sweeping => (4, 0),
+            Failed::Storing { maybe_stored } => (5, u8::from(maybe_stored)),
         };
         state.write_u64(word([
             self.phase as u8,
             about,
             self.listed as u8,
             failed,
-            bits([self.resource_fresh, self.read_after_listing, self.duplicate]),
+            bits([
+                self.resource_fresh,
+                self.read_after_listing,
+                self.duplicate,
+                self.maybe_stored,
+            ]),
             self.mine,
             self.works.0,
             self.works.1 as u8,

@@ -20,7 +20,8 @@ pub fn before_a_revoke(w: &mut World, c: &Configuration, index: u8) {
     }
     let announced = w.announced & bit(credential.mark) != 0;
     let declared = match c.policy.retire {
-        Retire::AfterGrace(_) => true,
+        // What is kept while it is used ends in use only where its successor had to be replaced at once.
+        Retire::AfterGrace(_) => !c.policy.unused,
         Retire::WhenReleased | Retire::WhenExpired => c.lifetime.is_some() || c.has_emergencies(),
     };
     // Revoking what has expired takes nothing from those who merely use it.
@@ -30,15 +31,14 @@ pub fn before_a_revoke(w: &mut World, c: &Configuration, index: u8) {
         };
         credential.born + lifetime <= w.now || w.secrets.iter().any(over)
     });
-    let in_the_way = held(w, index) || (used(w, index) && !expired);
+    let ending = w.resource.deleting || !w.resource.exists;
+    // With no overlap, whoever deletes the resource ends at once what was overwritten in its Secret.
+    let deleted = ending && c.policy.overlap.is_zero() && published(w, c) != index;
+    let in_the_way = held(w, index) || (used(w, index) && !expired && !deleted);
     if in_the_way && !(announced && declared) {
         breaks(w, Broken::RevokedWhileHeld);
     }
-    let published = match c.policy.delivery {
-        Delivery::Versioned => w.resource.exists && w.resource.status == index,
-        Delivery::InPlace => w.target().is_some_and(|target| target.credential == index),
-    };
-    let ending = w.resource.deleting || !w.resource.exists;
+    let published = published(w, c) == index;
     if published && !ending && !announced {
         breaks(w, Broken::RevokedWhilePublished);
     }
@@ -48,6 +48,15 @@ pub fn before_a_revoke(w: &mut World, c: &Configuration, index: u8) {
     };
     if published && stays && ending {
         breaks(w, Broken::TookWhatShouldStay);
+    }
+}
+
+/// What consumers are pointed at.
+fn published(w: &World, c: &Configuration) -> u8 {
+    match c.policy.delivery {
+        Delivery::Versioned if w.resource.exists => w.resource.status,
+        Delivery::Versioned => NOBODY,
+        Delivery::InPlace => w.target().map_or(NOBODY, |target| target.credential),
     }
 }
 
@@ -124,7 +133,11 @@ pub fn after_a_mint(w: &mut World, c: &Configuration) {
     let all = w.ours_alive().count();
     let late =
         usize::from(c.left.lates) + usize::from(c.left.overlaps) + usize::from(c.left.losses);
-    let cap = c.policy.cap as usize;
+    let cap = if c.policy.one_extra {
+        2
+    } else {
+        c.policy.cap as usize
+    };
     let at_once = usize::from(c.left.overlaps);
     if c.issuer.minting != Minting::SelfRotating && (alive > cap + at_once || all > cap + late) {
         breaks(w, Broken::TooManyLive);

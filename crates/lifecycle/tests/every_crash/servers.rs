@@ -33,6 +33,8 @@ pub fn perform(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) 
         Verb::Store => store(w, c, r),
         Verb::Mirror => mirror(w, c, r),
         Verb::Fence | Verb::Discard => delete(w, r),
+        // Where it is not known, it counts as gone.
+        Verb::Revoke if w.credentials[usize::from(r.credential)].place != r.print => Reply::Done,
         Verb::Revoke | Verb::Sweep => {
             promises::before_a_revoke(w, c, r.credential);
             w.credentials[usize::from(r.credential)].live = false;
@@ -343,6 +345,7 @@ fn mint(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) -> Repl
     let born = Credential {
         mark: r.version,
         value,
+        place: r.print,
         born: w.now,
         live: true,
         late,

@@ -89,6 +89,7 @@ fn tell(run: &Run, w: &World, event: Event) -> String {
             let how = match fate {
                 Fate::Answered => "",
                 Fate::AnswerLost => ": it happens, but the answer is lost",
+                Fate::Refused => ": the API server says no",
                 Fate::UnderWay => ": no answer, the request stays under way",
             };
             format!(
@@ -147,7 +148,7 @@ fn plan(run: &Run, act: Act) -> String {
         Act::Resource => "reads the resource again".into(),
         Act::Works(v) => format!("tries whether version {} lets it in", version(v)),
         Act::Referrers(v) => format!("asks who refers to version {}", version(v)),
-        Act::Gone(v, credential) => {
+        Act::Gone(v, credential, _) => {
             format!(
                 "asks whether version {} (id-{credential}) is gone",
                 version(v)

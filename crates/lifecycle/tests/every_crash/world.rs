@@ -40,6 +40,8 @@ pub fn bit(v: V) -> u64 {
 pub struct Credential {
     pub mark: V,
     pub value: u8,
+    /// Where it lives, in walks where a changed spec points to another place.
+    pub place: u8,
     pub born: u32,
     pub live: bool,
     pub foreign: bool,
@@ -166,6 +168,10 @@ pub enum Told {
 
 /// One operator process: all it remembers, and all that dies with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that it knows, and they are independent"
+)]
 pub struct Operator {
     pub phase: Phase,
     pub resource: Resource,
@@ -181,6 +187,8 @@ pub struct Operator {
     pub gone: (V, Told),
     /// Version, credential, value.
     pub in_hand: (V, u8, u8),
+    /// A write of what is in hand was sent, and no answer came.
+    pub maybe_stored: bool,
     /// What was read back from the issuer.
     pub found: (V, u8, u8),
     pub mine: V,
@@ -199,6 +207,10 @@ pub enum Failed {
     No,
     Minting,
     MintingDenied,
+    /// The API server does not take what was minted; and whether an earlier write of it may still land.
+    Storing {
+        maybe_stored: bool,
+    },
     Revoking(V),
     Sweeping,
 }
@@ -220,6 +232,7 @@ impl Operator {
             referrers: (0, Told::Nothing, 0),
             gone: (0, Told::Nothing),
             in_hand: EMPTY_HAND,
+            maybe_stored: false,
             found: EMPTY_HAND,
             mine: 0,
             duplicate: false,
@@ -236,13 +249,14 @@ impl Operator {
     pub fn forget_the_pass(&mut self) {
         *self = Self {
             in_hand: self.in_hand,
+            maybe_stored: self.maybe_stored,
             checked: self.checked,
             ..Self::started_at(self.started)
         };
     }
 
     pub fn drop_hand(&mut self) {
-        self.in_hand = EMPTY_HAND;
+        (self.in_hand, self.maybe_stored) = (EMPTY_HAND, false);
     }
 
     pub fn holds_something(&self) -> bool {
@@ -372,6 +386,8 @@ pub struct Budget {
     pub rollbacks: u8,
     /// A person deletes a Secret.
     pub deleted_secrets: u8,
+    /// The API server refuses to store what was minted.
+    pub refusals: u8,
     /// Somebody revokes the current credential at the issuer.
     pub ended_elsewhere: u8,
 }

@@ -8,7 +8,6 @@ mod schedule;
 mod spec;
 mod status;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -144,6 +143,7 @@ impl Kind for GitLab {
             target: Some(SecretName::from(asked.secret.as_str())),
             adopt: asked.adopt,
             keys: vec![asked.place.export.key],
+            annotations: asked.annotations,
         })
     }
 
@@ -208,6 +208,10 @@ impl Kind for GitLab {
             .unwrap_or_default()
     }
 
+    fn place_as_spec(&self, object: &DynamicObject) -> Option<Value> {
+        Some(json!(Place::of(self.which, object).ok()?))
+    }
+
     async fn open(
         &self,
         object: &DynamicObject,
@@ -233,10 +237,6 @@ impl Kind for GitLab {
         place
             .map(|place| vec![SecretName::from(place.export.name.as_str())])
             .unwrap_or_default()
-    }
-
-    fn annotations(&self, object: &DynamicObject) -> BTreeMap<String, String> {
-        spec::export_annotations(object)
     }
 
     fn named_in_status(&self, object: &DynamicObject) -> Option<SecretName> {

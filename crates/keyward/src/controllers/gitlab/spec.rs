@@ -31,6 +31,8 @@ pub(super) struct Asked {
     pub(super) place: Place,
     pub(super) secret: String,
     pub(super) adopt: bool,
+    /// For the Secret; none of ours can be set that way.
+    pub(super) annotations: BTreeMap<String, String>,
     pub(super) most_days: u32,
     /// Of a token that we make; one that rotates itself stays what it is.
     pub(super) rights: Option<Rights>,
@@ -85,11 +87,14 @@ pub(super) fn read(which: Which, object: &DynamicObject) -> Result<Asked, Refusa
     let schedule = Schedule::read(&base.rotation_schedule, base.time_zone.as_deref())
         .map_err(|detail| refusal(Because::ScheduleInvalid, detail))?;
     check_grace(which, &base, &schedule)?;
+    let mut annotations = base.export.annotations;
+    annotations.retain(|key, _| !key.starts_with(names::PREFIX));
     Ok(Asked {
         schedule,
         place,
         secret: base.export.name,
         adopt: base.adopt_existing_secret,
+        annotations,
         most_days: u32::try_from(base.max_lifetime_days).unwrap_or(1).max(1),
         rights,
     })
@@ -211,18 +216,6 @@ pub(super) fn deletion(which: Which, object: &DynamicObject) -> Deletion {
 
 pub(super) fn force_now(object: &DynamicObject) -> bool {
     part(object, "forceNow").unwrap_or_default()
-}
-
-/// Annotations for the Secret; none of ours can be set that way.
-pub(super) fn export_annotations(object: &DynamicObject) -> BTreeMap<String, String> {
-    let export: Option<Value> = part(object, "export");
-    let wanted: BTreeMap<String, String> = export
-        .and_then(|export| serde_json::from_value(export.get("annotations")?.clone()).ok())
-        .unwrap_or_default();
-    wanted
-        .into_iter()
-        .filter(|(key, _)| !key.starts_with(names::PREFIX))
-        .collect()
 }
 
 /// One part of a spec that may be broken elsewhere.

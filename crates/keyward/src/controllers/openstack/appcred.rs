@@ -243,6 +243,7 @@ impl Kind for AppCred {
             target: None,
             adopt: false,
             keys: Vec::new(),
+            annotations: BTreeMap::new(),
         })
     }
 
