@@ -125,7 +125,10 @@ async fn a_login_that_is_not_there_yet_is_waited_for() {
     assert_eq!(forge.faults().total(), 0);
     let login = forge.gitlab.add_token(forge.owner, "later", &["api"], None);
     forge
-        .add_secret("later", &json!({ "token": format!("{}\n", login.value.reveal()) }))
+        .add_secret(
+            "later",
+            &json!({ "token": format!("{}\n", login.value.reveal()) }),
+        )
         .await;
     // No clock is moved: the Secret itself wakes who waits for it.
     forge.until_settled().await;
@@ -147,7 +150,9 @@ async fn a_token_waits_for_the_personal_token_that_is_its_login() {
         .await;
     let change = json!({ "spec": { "export": { "name": "their-root" } } });
     forge.create(with(forge.personal_token(), change)).await;
-    forge.add_secret("their-root", &json!({ "token": value })).await;
+    forge
+        .add_secret("their-root", &json!({ "token": value }))
+        .await;
     forge
         .annotate(Kind::Personal, "root", "example.org/look", "1")
         .await;

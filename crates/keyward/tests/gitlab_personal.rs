@@ -90,7 +90,9 @@ async fn a_lost_answer_is_told_with_the_command_to_recover() {
     assert_eq!(forge.rotations(), 2, "no second try with a dead value");
     assert!(!forge.live().contains(&first));
     // A person brings a fresh one: from there on it rotates as before.
-    let fresh = forge.gitlab.add_token(forge.owner, "by hand", &["api"], None);
+    let fresh = forge
+        .gitlab
+        .add_token(forge.owner, "by hand", &["api"], None);
     let lost: Vec<u64> = forge
         .live()
         .into_iter()
@@ -194,7 +196,9 @@ async fn a_reverted_secret_is_never_used_to_rotate() {
 #[tokio::test]
 async fn a_value_that_a_person_brings_is_rotated_from() {
     let (forge, operator, first) = adopted().await;
-    let fresh = forge.gitlab.add_token(forge.owner, "by hand", &["api"], None);
+    let fresh = forge
+        .gitlab
+        .add_token(forge.owner, "by hand", &["api"], None);
     forge.put(ROOT, "token", fresh.value.reveal()).await;
     forge
         .until("it is rotated from", || async {

@@ -84,8 +84,7 @@ async fn a_secret_that_is_reverted_all_the_time_does_not_cost_a_token_each_time(
         .until("it works again", || async {
             forge.later(&operator, minutes(10));
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            forge.is_settled(Kind::Project, NAME).await
-                && forge.use_exported().await == Use::Works
+            forge.is_settled(Kind::Project, NAME).await && forge.use_exported().await == Use::Works
         })
         .await;
     let current = forge.current().await;
@@ -194,7 +193,11 @@ async fn a_secret_of_another_tool_is_adopted_by_one_field_only() {
         "ownerReferences": owner.clone(),
     });
     forge
-        .add_secret_with(EXPORT, &json!({ "token": "first", "user": "bot" }), metadata)
+        .add_secret_with(
+            EXPORT,
+            &json!({ "token": "first", "user": "bot" }),
+            metadata,
+        )
         .await;
     let operator = forge.operator().await;
     let adopt = json!({ "spec": { "adoptExistingSecret": true } });
@@ -207,7 +210,10 @@ async fn a_secret_of_another_tool_is_adopted_by_one_field_only() {
         "TookOwnership secret=app-token; future rotations will mutate /data/token in place; ensure your bootstrap tool does not revert this field."
     );
     let secret = forge.secret(EXPORT).await.unwrap();
-    assert_eq!(secret.labels()["app.kubernetes.io/managed-by"], "external-secrets");
+    assert_eq!(
+        secret.labels()["app.kubernetes.io/managed-by"],
+        "external-secrets"
+    );
     assert_eq!(secret.labels()["team"], "a");
     assert_eq!(secret.annotations()["example.org/note"], "kept");
     let controllers: Vec<&str> = secret
@@ -269,7 +275,9 @@ async fn the_export_has_the_key_and_the_annotations_it_was_given() {
     assert_eq!(secret.annotations()["reloader.stakater.com/match"], "true");
     assert_eq!(secret.annotations()["keyward.dev/keys"], "password");
     // Another key is another token, and the old key goes.
-    forge.edit_spec(json!({ "export": { "key": "token" } })).await;
+    forge
+        .edit_spec(json!({ "export": { "key": "token" } }))
+        .await;
     let second = forge.until_rotated_from(first).await;
     forge.until_settled().await;
     assert_eq!(forge.use_exported().await, Use::Works);
@@ -284,7 +292,9 @@ async fn no_other_namespace_is_written_to() {
     let _operator = forge.operator().await;
     let change = json!({ "spec": { "export": { "namespace": "team-b" } } });
     forge.create(with(forge.example(), change)).await;
-    let told = forge.until_refused(Kind::Project, NAME, "InvalidSpec").await;
+    let told = forge
+        .until_refused(Kind::Project, NAME, "InvalidSpec")
+        .await;
     assert!(told.contains("export.namespace"), "{told}");
     assert_eq!(forge.faults().total(), 0);
     forge.assert_live(&[]);

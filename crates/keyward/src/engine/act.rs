@@ -201,13 +201,7 @@ async fn claim(world: &World, sight: &mut Sight, version: Version) -> Result<(),
         sight.saw_secret(seen);
         return Ok(());
     }
-    let blank = secrets::reserved(
-        sight.kind.as_ref(),
-        &sight.object,
-        &target,
-        version,
-        &wish,
-    );
+    let blank = secrets::reserved(sight.kind.as_ref(), &sight.object, &target, version, &wish);
     match world
         .timed(act, api.create(&PostParams::default(), &blank))
         .await
@@ -394,14 +388,7 @@ async fn store(world: &World, sight: &mut Sight, version: Version) -> Result<(),
     let made = sight.as_minted(version);
     let made = made.as_ref().unwrap_or(&sight.object);
     let wish = sight.kind.wish(&sight.object).ok();
-    let swapped = secrets::swapped(
-        known,
-        made,
-        &record,
-        &fresh.values,
-        digest,
-        wish.as_ref(),
-    );
+    let swapped = secrets::swapped(known, made, &record, &fresh.values, digest, wish.as_ref());
     let api = world.secrets(&sight.namespace());
     // A replace carries the resourceVersion that was read, so that a changed Secret refuses it.
     let seen = world

@@ -6,6 +6,7 @@
 )]
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
@@ -276,6 +277,8 @@ impl Forge {
         self.ring(operator);
     }
 
+    /// The operator's timers look at the clock.
+    #[expect(clippy::unused_self, reason = "it is the forge whose time it is")]
     pub(crate) fn ring(&self, operator: &Running) {
         operator.engine.world().queue.timers.notify_one();
     }
@@ -389,7 +392,8 @@ impl Forge {
         for kind in [Kind::Project, Kind::Group, Kind::Personal] {
             let all = self.api(kind).list(&ListParams::default()).await.unwrap();
             for object in all {
-                text += &format!(
+                let _ = write!(
+                    text,
                     "{} {} deleting {:?} finalizers {:?}\n ledger {:?}\n status {}\n",
                     kind.name(),
                     object.name_any(),
@@ -401,13 +405,13 @@ impl Forge {
             }
         }
         for secret in self.server.objects("secrets") {
-            text += &format!("secret {}\n", secret["metadata"]);
+            let _ = writeln!(text, "secret {}", secret["metadata"]);
         }
         for (reason, note) in self.events() {
-            text += &format!("event {reason}: {note}\n");
+            let _ = writeln!(text, "event {reason}: {note}");
         }
         for asked in self.faults().log().iter().rev().take(15) {
-            text += &format!("asked {} {:?}\n", asked.line, asked.status);
+            let _ = writeln!(text, "asked {} {:?}", asked.line, asked.status);
         }
         text + &format!("live {:#?}", self.gitlab.live())
     }
