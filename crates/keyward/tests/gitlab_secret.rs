@@ -17,7 +17,7 @@ async fn a_token_revoked_by_hand_is_noticed_and_replaced() {
     forge.until_settled().await;
     let first = forge.current().await;
     assert!(forge.gitlab.revoke(first));
-    forge.later(&operator, hours(6) + minutes(30));
+    forge.later(&operator, hours(8));
     let second = forge.until_rotated_from(first).await;
     forge.until_settled().await;
     assert_eq!(forge.use_exported().await, Use::Works);

@@ -358,6 +358,14 @@ impl Forge {
         number(&self.status().await["previousTokenRef"]["id"])
     }
 
+    /// What is remembered of the example.
+    pub(crate) async fn ledger(&self) -> String {
+        let object = self.object(Kind::Project, NAME).await;
+        let note =
+            object.and_then(|object| object.annotations().get("keyward.dev/ledger").cloned());
+        note.unwrap_or_default()
+    }
+
     /// Waits until another token than this one is the current one.
     pub(crate) async fn until_rotated_from(&self, id: u64) -> u64 {
         self.until("another token", || async {
@@ -476,7 +484,11 @@ impl Forge {
         self.server
             .objects("events")
             .iter()
-            .map(|event| (text(&event["reason"]), text(&event["note"])))
+            .map(|event| {
+                // Read as one kind of event or the other, the text has one name or the other.
+                let told = text(&event["note"]) + &text(&event["message"]);
+                (text(&event["reason"]), told)
+            })
             .collect()
     }
 
