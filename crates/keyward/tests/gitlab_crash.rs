@@ -63,7 +63,7 @@ async fn a_crash_between_mint_and_export_leaves_no_orphan() {
         forge.create(forge.example()).await;
         let operator = dies_at_gitlab(&forge, operator, CREATE_PROJECT_TOKEN, fault).await;
         forge.until_settled().await;
-        forge.later(&operator, minutes(15));
+        forge.live_through(&operator, minutes(15)).await;
         let current = forge.current().await;
         assert_eq!(forge.use_exported().await, Use::Works);
         forge
@@ -88,8 +88,7 @@ async fn a_lost_answer_to_a_mint_leaves_no_orphan() {
             .await;
         forge
             .until("it is made good", || async {
-                forge.later(&operator, minutes(2));
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                forge.live_through(&operator, minutes(2)).await;
                 forge.is_settled(Kind::Project, NAME).await && forge.live().len() == 1
             })
             .await;
@@ -128,7 +127,7 @@ async fn a_crash_between_revoke_and_clearing_is_made_good() {
         let operator = dies_at_gitlab(&forge, operator, REVOKE_PROJECT_TOKEN, fault).await;
         forge
             .until("only the second is left", || async {
-                forge.later(&operator, minutes(1));
+                forge.live_through(&operator, minutes(1)).await;
                 forge.current().await != first && forge.is_settled(Kind::Project, NAME).await
             })
             .await;
@@ -176,12 +175,11 @@ async fn a_token_that_cannot_be_stored_is_revoked_at_once() {
     forge.server.faults().clear();
     forge
         .until("it is made good", || async {
-            forge.later(&operator, minutes(5));
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            forge.live_through(&operator, minutes(5)).await;
             forge.current().await != first
         })
         .await;
-    forge.later(&operator, hours(3));
+    forge.live_through(&operator, hours(3)).await;
     forge.until_settled().await;
     let current = forge.current().await;
     assert!(forge.most_live() <= 2);
@@ -223,8 +221,7 @@ async fn a_token_that_can_neither_be_stored_nor_revoked_is_kept_on_record() {
     forge.faults().clear();
     forge
         .until("all is well in the end", || async {
-            forge.later(&operator, minutes(5));
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            forge.live_through(&operator, minutes(5)).await;
             forge.is_settled(Kind::Project, NAME).await
                 && forge.current().await != first
                 && forge.live().len() == 1
@@ -258,7 +255,7 @@ async fn a_target_that_cannot_be_written_is_noticed_before_anything_is_minted() 
     forge.server.faults().clear();
     forge
         .until("it is made good", || async {
-            forge.later(&operator, minutes(5));
+            forge.live_through(&operator, minutes(5)).await;
             forge.is_settled(Kind::Project, NAME).await
         })
         .await;
@@ -276,9 +273,9 @@ async fn two_operators_at_once_end_with_one_token() {
     let all_is_well = async |what: &str, before: u64| {
         forge
             .until(what, || async {
-                forge.later(&one, minutes(11));
+                forge.live_through(&one, minutes(11)).await;
                 forge.ring(&other);
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                forge.calm(&other).await;
                 forge.current().await != before
                     && forge.is_settled(Kind::Project, NAME).await
                     && forge.live().len() == 1

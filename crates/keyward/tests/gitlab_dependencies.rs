@@ -49,7 +49,7 @@ async fn a_ring_of_logins_is_told_to_all_its_members() {
         .await;
     forge
         .until("nobody speaks of a ring any more", || async {
-            forge.later(&operator, minutes(1));
+            forge.live_through(&operator, minutes(1)).await;
             let mut free = true;
             for name in ["a", "b", "c"] {
                 let ready = forge.ready(Kind::Project, name).await;
@@ -84,7 +84,7 @@ async fn a_window_closes_on_time_although_a_ring_was_closed() {
             .until_refused(Kind::Project, name, "DependencyCycle")
             .await;
     }
-    forge.later(&operator, hours(2) + minutes(1));
+    forge.live_through(&operator, hours(2) + minutes(1)).await;
     forge
         .until("the first is gone", || async {
             !forge.live().contains(&first)
@@ -206,13 +206,12 @@ async fn a_pause_that_gitlab_asks_for_is_kept() {
         .await;
     let asked = forge.faults().total();
     for _ in 0..9 {
-        forge.later(&operator, minutes(1));
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        forge.live_through(&operator, minutes(1)).await;
     }
     assert_eq!(forge.faults().total(), asked);
     forge
         .until("it goes on", || async {
-            forge.later(&operator, minutes(1));
+            forge.live_through(&operator, minutes(1)).await;
             forge.is_settled(Kind::Project, NAME).await
         })
         .await;
@@ -241,7 +240,7 @@ async fn a_life_beyond_the_maximum_of_the_instance_is_cut_to_it() {
     let life = expires.duration_since(forge.now());
     assert!(life > hours(28 * 24) && life <= hours(30 * 24), "{life:#}");
     // It is replaced before that, whatever the schedule says.
-    forge.later(&operator, hours(27 * 24));
+    forge.live_through(&operator, hours(27 * 24)).await;
     let second = forge.until_rotated_from(first).await;
     forge.until_settled().await;
     forge.assert_live(&[second]);

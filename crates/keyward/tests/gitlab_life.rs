@@ -82,10 +82,10 @@ async fn the_schedule_rotates_and_the_old_token_is_revoked_at_once() {
     forge.create(forge.example()).await;
     forge.until_settled().await;
     let first = forge.current().await;
-    forge.later(&operator, hours(16));
+    forge.live_through(&operator, hours(16)).await;
     forge.ring(&operator);
     assert_eq!(forge.current().await, first, "it is two in the morning");
-    forge.later(&operator, hours(1) + minutes(6));
+    forge.live_through(&operator, hours(1) + minutes(6)).await;
     let second = forge.until_rotated_from(first).await;
     forge.until_settled().await;
     assert_eq!(forge.use_exported().await, Use::Works);
@@ -118,9 +118,9 @@ async fn an_old_token_is_kept_for_an_hour_unless_told_otherwise() {
     let column = status["gracePeriod"].as_str().unwrap();
     assert_eq!(column, format!("until {until}"));
     forge.assert_live(&[first, second]);
-    forge.later(&operator, minutes(50));
+    forge.live_through(&operator, minutes(50)).await;
     forge.assert_live(&[first, second]);
-    forge.later(&operator, minutes(11));
+    forge.live_through(&operator, minutes(11)).await;
     forge.until_settled().await;
     let status = forge.status().await;
     for gone in [
@@ -251,12 +251,12 @@ async fn a_restart_mints_nothing_and_writes_nothing() {
                 && operator.engine.world().queue.load().1 == 0
         })
         .await;
-    forge.later(&operator, minutes(5));
+    forge.live_through(&operator, minutes(5)).await;
     assert_eq!(forge.status().await, before);
     assert_eq!((forge.writes(), forge.minted()), (writes, mints));
     forge.assert_live(&[first, second]);
     // And the deadline still holds.
-    forge.later(&operator, hours(2));
+    forge.live_through(&operator, hours(2)).await;
     forge.until_settled().await;
     forge.assert_live(&[second]);
 }

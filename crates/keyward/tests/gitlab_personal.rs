@@ -52,7 +52,7 @@ async fn an_adopted_token_is_rotated_at_once_and_then_by_schedule() {
     assert!(forge.event("TookOwnership").contains("secret=gitlab-root"));
     assert_eq!(forge.rotations(), 1);
     assert_eq!(use_root(&forge).await, Use::Works);
-    forge.later(&operator, hours(18) + minutes(6));
+    forge.live_through(&operator, hours(18) + minutes(6)).await;
     forge
         .until("the next one", || async {
             forge.current_of(Kind::Personal, ROOT_NAME).await != first
@@ -72,11 +72,10 @@ async fn an_adopted_token_is_rotated_at_once_and_then_by_schedule() {
 async fn a_lost_answer_is_told_with_the_command_to_recover() {
     let (forge, operator, first) = adopted().await;
     forge.faults().next(ROTATE_SELF, Fault::DropApplied);
-    forge.later(&operator, hours(18) + minutes(6));
+    forge.live_through(&operator, hours(18) + minutes(6)).await;
     forge
         .until("the loss is told", || async {
-            forge.later(&operator, minutes(2));
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            forge.live_through(&operator, minutes(2)).await;
             forge.ready(Kind::Personal, ROOT_NAME).await["reason"] == "RootCredentialLost"
         })
         .await;
@@ -86,7 +85,7 @@ async fn a_lost_answer_is_told_with_the_command_to_recover() {
     let command = "kubectl -n team-a patch secret gitlab-root --type=merge -p '{\"stringData\":{\"token\":\"<the new token>\"}}'";
     assert!(text.contains(command), "{text}");
     assert!(forge.event("RootCredentialLost").contains(command));
-    forge.later(&operator, hours(8));
+    forge.live_through(&operator, hours(8)).await;
     assert_eq!(forge.rotations(), 2, "no second try with a dead value");
     assert!(!forge.live().contains(&first));
     // A person brings a fresh one: from there on it rotates as before.
@@ -102,8 +101,7 @@ async fn a_lost_answer_is_told_with_the_command_to_recover() {
     forge.put(ROOT, "token", fresh.value.reveal()).await;
     forge
         .until("it is taken up again", || async {
-            forge.later(&operator, minutes(2));
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            forge.live_through(&operator, minutes(2)).await;
             forge.is_settled(Kind::Personal, ROOT_NAME).await
         })
         .await;
@@ -127,7 +125,7 @@ async fn a_value_that_cannot_be_stored_at_once_is_kept_until_it_is() {
             apiserver::Fault::Pass
         }
     });
-    forge.later(&operator, hours(18) + minutes(6));
+    forge.live_through(&operator, hours(18) + minutes(6)).await;
     forge
         .until("it was rotated", || async { forge.rotations() == 2 })
         .await;
@@ -135,8 +133,7 @@ async fn a_value_that_cannot_be_stored_at_once_is_kept_until_it_is() {
     forge.server.faults().clear();
     forge
         .until("it is stored", || async {
-            forge.later(&operator, minutes(1));
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            forge.live_through(&operator, minutes(1)).await;
             forge.current_of(Kind::Personal, ROOT_NAME).await != first
         })
         .await;
@@ -158,7 +155,7 @@ async fn a_secret_that_cannot_be_written_is_noticed_before_the_rotation() {
             apiserver::Fault::Pass
         }
     });
-    forge.later(&operator, hours(18) + minutes(6));
+    forge.live_through(&operator, hours(18) + minutes(6)).await;
     forge
         .until("the trouble is told", || async {
             forge.events_of("RotationFailed") > 0
@@ -181,13 +178,12 @@ async fn a_reverted_secret_is_never_used_to_rotate() {
     forge.put(ROOT, "token", &in_git).await;
     forge
         .until("it is told", || async {
-            forge.later(&operator, minutes(1));
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            forge.live_through(&operator, minutes(1)).await;
             forge.ready(Kind::Personal, ROOT_NAME).await["reason"] == "BootstrapReverted"
         })
         .await;
-    forge.later(&operator, hours(19));
-    forge.later(&operator, hours(6));
+    forge.live_through(&operator, hours(19)).await;
+    forge.live_through(&operator, hours(6)).await;
     assert_eq!(forge.rotations(), 1);
     forge.assert_live(&[first]);
 }
@@ -202,8 +198,7 @@ async fn a_value_that_a_person_brings_is_rotated_from() {
     forge.put(ROOT, "token", fresh.value.reveal()).await;
     forge
         .until("it is rotated from", || async {
-            forge.later(&operator, minutes(1));
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            forge.live_through(&operator, minutes(1)).await;
             forge.current_of(Kind::Personal, ROOT_NAME).await != first
         })
         .await;
@@ -227,12 +222,11 @@ async fn dependents_follow_when_their_login_rotates() {
     assert_eq!(forge.rotations(), 1, "only the personal token's own");
     assert_eq!(forge.use_exported().await, Use::Works);
     // Both on the same night.
-    forge.later(&operator, hours(18) + minutes(6));
+    forge.live_through(&operator, hours(18) + minutes(6)).await;
     let third = forge.until_rotated_from(second).await;
     forge
         .until("all is well", || async {
-            forge.later(&operator, minutes(1));
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            forge.live_through(&operator, minutes(1)).await;
             forge.is_settled(Kind::Project, NAME).await
                 && forge.is_settled(Kind::Personal, ROOT_NAME).await
                 && forge.rotations() == 2

@@ -3,8 +3,9 @@
 mod forge;
 
 use forge::{EXPORT, Forge, Kind, NAME, NAMESPACE, ROOT, hours, minutes, with};
-use kube::ResourceExt;
-use kube::api::DeleteParams;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, ResourceExt};
 use serde_json::json;
 use testbed::gitlab::Use;
 
@@ -17,7 +18,7 @@ async fn a_token_revoked_by_hand_is_noticed_and_replaced() {
     forge.until_settled().await;
     let first = forge.current().await;
     assert!(forge.gitlab.revoke(first));
-    forge.later(&operator, hours(8));
+    forge.live_through(&operator, hours(8)).await;
     let second = forge.until_rotated_from(first).await;
     forge.until_settled().await;
     assert_eq!(forge.use_exported().await, Use::Works);
@@ -60,7 +61,7 @@ async fn an_edited_secret_gets_a_new_token_and_the_old_one_its_grace() {
         .await;
     assert_eq!(forge.use_exported().await, Use::Works);
     forge.assert_live(&[first, second]);
-    forge.later(&operator, hours(2) + minutes(1));
+    forge.live_through(&operator, hours(2) + minutes(1)).await;
     forge.until_settled().await;
     forge.assert_live(&[second]);
 }
@@ -75,15 +76,19 @@ async fn a_secret_that_is_reverted_all_the_time_does_not_cost_a_token_each_time(
     let in_git = forge.exported().await;
     for _ in 0..20 {
         forge.put(EXPORT, "token", &in_git).await;
-        tokio::time::sleep(std::time::Duration::from_millis(30)).await;
-        forge.ring(&operator);
+        forge
+            .until("it was noticed", || async {
+                forge.exported().await != in_git
+                    || forge.ready(Kind::Project, NAME).await["status"] == "False"
+            })
+            .await;
+        forge.calm(&operator).await;
     }
     assert!(forge.minted() <= 4, "{} tokens were made", forge.minted());
     // Once he has stopped, it comes right.
     forge
         .until("it works again", || async {
-            forge.later(&operator, minutes(10));
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            forge.live_through(&operator, minutes(10)).await;
             forge.is_settled(Kind::Project, NAME).await && forge.use_exported().await == Use::Works
         })
         .await;
@@ -183,14 +188,18 @@ async fn two_resources_that_begin_at_once_make_one_token() {
 #[tokio::test]
 async fn a_secret_of_another_tool_is_adopted_by_one_field_only() {
     let forge = Forge::new().await;
+    // In the place of the other tool's own resource.
+    let tool: Api<ConfigMap> = Api::namespaced(forge.client.clone(), NAMESPACE);
+    let theirs = serde_json::from_value(json!({ "metadata": { "name": "external" } })).unwrap();
+    let theirs = tool.create(&PostParams::default(), &theirs).await.unwrap();
     let owner = json!([{
-        "apiVersion": "external-secrets.io/v1", "kind": "ExternalSecret", "name": "app",
-        "uid": "11111111-2222-3333-4444-555555555555", "controller": true,
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "external",
+        "uid": theirs.uid(), "controller": true,
     }]);
     let metadata = json!({
         "labels": { "app.kubernetes.io/managed-by": "external-secrets", "team": "a" },
         "annotations": { "example.org/note": "kept" },
-        "ownerReferences": owner.clone(),
+        "ownerReferences": owner,
     });
     forge
         .add_secret_with(
@@ -222,13 +231,13 @@ async fn a_secret_of_another_tool_is_adopted_by_one_field_only() {
         .filter(|owner| owner.controller == Some(true))
         .map(|owner| owner.kind.as_str())
         .collect();
-    assert_eq!(controllers, ["ExternalSecret"]);
+    assert_eq!(controllers, ["ConfigMap"]);
     assert_eq!(forge.value_in(EXPORT, "user").await, "bot");
     assert_eq!(forge.use_exported().await, Use::Works);
     // What others do to their own keys is no business of ours.
     forge.put(EXPORT, "user", "another").await;
-    forge.later(&operator, hours(7));
-    forge.later(&operator, hours(10) + minutes(6));
+    forge.live_through(&operator, hours(7)).await;
+    forge.live_through(&operator, hours(10) + minutes(6)).await;
     let second = forge.until_rotated_from(first).await;
     forge.until_settled().await;
     assert_eq!(forge.minted(), 2);

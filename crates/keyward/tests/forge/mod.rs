@@ -277,10 +277,26 @@ impl Forge {
         self.ring(operator);
     }
 
-    /// The operator's timers look at the clock.
-    #[expect(clippy::unused_self, reason = "it is the forge whose time it is")]
+    /// What is due by the clock is taken up.
     pub(crate) fn ring(&self, operator: &Running) {
-        operator.engine.world().queue.timers.notify_one();
+        let queue = &operator.engine.world().queue;
+        queue.due(self.now());
+        queue.timers.notify_one();
+    }
+
+    /// As [`Forge::later`], and the operator does what it has to do then.
+    pub(crate) async fn live_through(&self, operator: &Running, time: SignedDuration) {
+        self.later(operator, time);
+        self.calm(operator).await;
+    }
+
+    /// The operator has nothing to do right now.
+    pub(crate) async fn calm(&self, operator: &Running) {
+        self.until("the operator rests", || async {
+            let (_, waiting, running) = operator.engine.world().queue.load();
+            waiting == 0 && running == 0
+        })
+        .await;
     }
 
     // What is so.
@@ -478,7 +494,7 @@ impl Forge {
         })
     }
 
-    /// Reasons and texts of the events so far, oldest first.
+    /// Reasons and texts of the events so far, in no order.
     pub(crate) fn events(&self) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         self.server
@@ -497,14 +513,14 @@ impl Forge {
         events.iter().filter(|(known, _)| known == reason).count()
     }
 
-    /// The text of the last event with this reason.
+    /// The texts of the events with this reason, one per line.
     pub(crate) fn event(&self, reason: &str) -> String {
-        let events = self.events().into_iter().rev();
-        events
-            .into_iter()
-            .find(|(known, _)| known == reason)
+        let events = self.events().into_iter();
+        let texts: Vec<String> = events
+            .filter(|(known, _)| known == reason)
             .map(|(_, text)| text)
-            .unwrap_or_default()
+            .collect();
+        texts.join("\n")
     }
 
     /// Requests of the operator that changed something on the API server.

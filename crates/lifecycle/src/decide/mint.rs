@@ -321,8 +321,8 @@ fn bumped(s: &Scene, wanted: &Wanted) -> crate::Ledger {
 
 fn crash_loop_pause(s: &Scene, intent: &Intent) -> Option<Timestamp> {
     let lost = intent.version.attempt.checked_sub(PATIENT_ATTEMPTS)?;
-    // One that was begun in this very pass is lost to nobody yet. Waiting now would lose it.
-    let ours = s.facts.mine == Some(intent.version);
+    // One that was begun in this very pass, or whose value we hold, is lost to nobody yet. Waiting now would lose it.
+    let ours = s.facts.mine == Some(intent.version) || holds(s, intent.version);
     (lost > 0 && !ours).then(|| {
         later(
             intent.since,
