@@ -78,13 +78,13 @@ pub fn took_ownership(target: &SecretName) -> Note {
 
 /// Said before something is done past holders, or before something is left alive.
 pub fn forced(sight: &Sight, version: Version, because: Because) -> Note {
-    let one = because == Because::LeftBehind;
+    let only_this = because == Because::LeftBehind;
     let ids: Vec<String> = match super::facts::ledger(sight) {
         LedgerState::Is(ledger) => ledger
             .current
             .iter()
             .chain(&ledger.retiring)
-            .filter(|entry| !one || entry.version == version)
+            .filter(|entry| !only_this || entry.version == version)
             .map(|entry| match entry.expires {
                 Some(expires) => format!("{} until {expires}", entry.id),
                 None => entry.id.to_string(),

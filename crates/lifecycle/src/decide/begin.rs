@@ -140,7 +140,9 @@ enum Repair {
 /// The first repair is made at once, those that follow it ever later: a tool that undoes them each time must not make us
 /// mint in a loop.
 fn next_repair(s: &Scene, cause: Because) -> Repair {
-    if !matches!(cause, Because::SecretMissing | Because::SecretDamaged) {
+    let repairs = matches!(cause, Because::SecretMissing | Because::SecretDamaged);
+    // Where each version has a Secret of its own, nobody else has a reason to write there.
+    if !repairs || !s.in_place() {
         return Repair::IsNone;
     }
     let lately = |last: &Repairs| last.at <= s.now() && later(last.at, PEACE) > s.now();
