@@ -1,13 +1,21 @@
 //! Service accounts and their tokens.
 
-use serde_json::json;
+use serde::Serialize;
 
-use super::level;
 use super::refusal::Refusal;
 use super::reply::{Answer, Done};
 use super::route::{Act, Named};
 use super::serve::Turn;
 use super::state::{Place, Sort};
+
+#[derive(Serialize)]
+struct Shown {
+    id: u64,
+    username: String,
+    public_email: Option<String>,
+    name: String,
+    email: String,
+}
 
 impl Turn<'_> {
     /// Owners of the place; administrators for the instance.
@@ -17,11 +25,7 @@ impl Turn<'_> {
             return Ok(None);
         };
         let place = self.find(named)?;
-        let needed = match place {
-            Place::Project(_) => level::MAINTAINER,
-            Place::Group(_) => level::OWNER,
-        };
-        if self.is_bot() || self.level(place) < needed {
+        if self.is_bot() || self.level(place) < place.managed_from() {
             return Err(Refusal::forbidden());
         }
         Ok(Some(place))
@@ -44,9 +48,9 @@ impl Turn<'_> {
         }
         let sort = Sort::ServiceAccount(home);
         let id = self.state.add_user(&username, sort, false);
-        if let (Some(name), Some(user)) = (self.params.text("name"), self.state.users.get_mut(&id))
-        {
-            user.name = name;
+        if let Some(user) = self.state.users.get_mut(&id) {
+            let name = self.params.text("name");
+            user.name = name.unwrap_or_else(|| "Service account user".into());
         }
         Ok(Done::new(201, &self.show_account(id)))
     }
@@ -59,13 +63,27 @@ impl Turn<'_> {
         self.pages(shown)
     }
 
-    fn show_account(&self, id: u64) -> serde_json::Value {
+    /// With it go its tokens.
+    pub(super) fn remove_service_account(&mut self, named: &Named, user: u64) -> Answer {
+        let home = self.home(Some(named))?;
+        let account = self.state.users.get(&user).map(|user| user.sort);
+        if account != Some(Sort::ServiceAccount(home)) {
+            return Err(Refusal::not_found("User"));
+        }
+        self.state.delete_user(user);
+        Ok(Done::nothing())
+    }
+
+    fn show_account(&self, id: u64) -> Shown {
         let user = self.state.users.get(&id);
         let (username, name) = user.map_or(("", ""), |user| (&user.username, &user.name));
-        json!({
-            "id": id, "username": username, "name": name,
-            "email": format!("{username}@noreply.gitlab.example.com"),
-        })
+        Shown {
+            id,
+            username: username.into(),
+            public_email: None,
+            name: name.into(),
+            email: format!("{username}@noreply.gitlab.example.com"),
+        }
     }
 
     pub(super) fn service_account_tokens(&mut self, named: &Named, user: u64, act: Act) -> Answer {

@@ -41,6 +41,7 @@ pub(super) enum Route {
     /// Of a project, a group, or (`None`) the instance.
     CreateServiceAccount(Option<Named>),
     ListServiceAccounts(Option<Named>),
+    RemoveServiceAccount(Named, u64),
     ServiceAccountTokens(Named, u64, Act),
     AllDeployTokens,
     DeployTokens(Named, Act),
@@ -165,6 +166,9 @@ impl Route {
             (_, ["access_tokens", below @ ..]) => Self::ResourceTokens(place, act(method, below)?),
             ("POST", ["service_accounts"]) => Self::CreateServiceAccount(Some(place)),
             ("GET", ["service_accounts"]) => Self::ListServiceAccounts(Some(place)),
+            ("DELETE", ["service_accounts", user]) => {
+                Self::RemoveServiceAccount(place, user.parse().ok()?)
+            }
             (
                 _,
                 [
@@ -195,7 +199,9 @@ impl Route {
             Self::ShowSelf => settings.has(15, 5),
             Self::RevokeSelf => settings.has(15, 0),
             Self::RotateSelf => settings.has(16, 10),
-            Self::CreateServiceAccount(Some(place)) | Self::ListServiceAccounts(Some(place)) => {
+            Self::CreateServiceAccount(Some(place))
+            | Self::ListServiceAccounts(Some(place))
+            | Self::RemoveServiceAccount(place, _) => {
                 settings.has(16, 1) && (!in_a_project(place) || settings.has(18, 11))
             }
             Self::CreateServiceAccount(None) | Self::ListServiceAccounts(None) => {
@@ -249,6 +255,7 @@ impl Route {
             | Self::Impersonation(_, _)
             | Self::CreateServiceAccount(_)
             | Self::ListServiceAccounts(_)
+            | Self::RemoveServiceAccount(_, _)
             | Self::ServiceAccountTokens(_, _, _)
             | Self::AllDeployTokens
             | Self::DeployTokens(_, _)

@@ -124,6 +124,7 @@ impl Turn<'_> {
             Route::Impersonation(user, act) => self.impersonation_tokens(user, act),
             Route::CreateServiceAccount(place) => self.create_service_account(place.as_ref()),
             Route::ListServiceAccounts(place) => self.list_service_accounts(place.as_ref()),
+            Route::RemoveServiceAccount(place, user) => self.remove_service_account(&place, user),
             Route::ServiceAccountTokens(place, user, act) => {
                 self.service_account_tokens(&place, user, act)
             }

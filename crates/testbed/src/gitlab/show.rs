@@ -34,9 +34,9 @@ pub(super) struct Shown {
     active: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     granular: Option<bool>,
+    expires_at: Option<Date>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_used_ips: Option<Vec<&'static str>>,
-    expires_at: Option<Date>,
     #[serde(skip_serializing_if = "Option::is_none")]
     impersonation: Option<bool>,
     #[serde(flatten)]
@@ -50,12 +50,15 @@ pub(super) struct Shown {
 pub(super) struct ShownUser {
     id: u64,
     username: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    public_email: Option<&'static str>,
     name: String,
     state: &'static str,
     locked: bool,
     avatar_url: Option<String>,
     web_url: String,
-    bot: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bot: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     is_admin: Option<bool>,
 }
@@ -107,15 +110,26 @@ impl State {
     pub(super) fn show_user(&self, id: u64, to: u64) -> Option<ShownUser> {
         let user = self.users.get(&id)?;
         Some(ShownUser {
+            bot: Some(self.is_bot(id)),
+            is_admin: self.is_admin(to).then_some(user.admin),
+            ..self.show_owner(id)?
+        })
+    }
+
+    /// As part of what somebody owns.
+    pub(super) fn show_owner(&self, id: u64) -> Option<ShownUser> {
+        let user = self.users.get(&id)?;
+        Some(ShownUser {
             id,
             username: user.username.clone(),
+            public_email: self.settings.has(18, 11).then_some(""),
             name: user.name.clone(),
             state: if user.blocked { "blocked" } else { "active" },
             locked: false,
             avatar_url: None,
             web_url: format!("https://gitlab.example.com/{}", user.username),
-            bot: self.is_bot(id),
-            is_admin: self.is_admin(to).then_some(user.admin),
+            bot: None,
+            is_admin: None,
         })
     }
 }

@@ -131,7 +131,7 @@ impl Turn<'_> {
             updated_at: time(trigger.created),
             last_used: trigger.last_used.map(time),
             expires_at: None,
-            owner: self.state.show_user(trigger.owner, trigger.owner),
+            owner: self.state.show_owner(trigger.owner),
         }
     }
 }

@@ -119,6 +119,9 @@ async fn a_service_account_has_tokens_that_may_need_no_date() {
     );
     let (_, maintainer) = bench.person("mia", level::MAINTAINER);
     assert_eq!(bench.get_as(&maintainer, &path).await.status, 403);
+    let account = format!("/groups/team/service_accounts/{}", account.id());
+    assert_eq!(bench.delete(&account).await.status, 204);
+    bench.get(&path).await.must_say(404, "404 User Not Found");
     assert_eq!(bench.live_names(), ["login", "of a person"]);
 }
 
