@@ -20,6 +20,7 @@ use crate::engine::trouble::Fault;
 use crate::engine::watch::Scope;
 use crate::engine::world::{Clock, World};
 use crate::engine::{Engine, Kind, Options};
+use crate::telemetry::Push;
 
 /// How long passes under way may take to come to their end; less than the 30 seconds a pod is given by default.
 const FAREWELL: Duration = Duration::from_secs(25);
@@ -178,7 +179,8 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
         Listen::Off => None,
         Listen::At(address) => Some(serve(&engine, address).await?),
     };
-    tokio::spawn(say_what_is_missing(engine.world().clone()));
+    let world = engine.world().clone();
+    tokio::spawn(say_what_is_missing(world.clone()));
     let work = tokio::spawn({
         let stop = stop.clone();
         async move { engine.run(stop).await }
@@ -187,15 +189,22 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
         stop.cancelled().await;
         tokio::time::sleep(FAREWELL).await;
     };
-    tokio::select! {
+    let ended = tokio::select! {
         ended = work => match ended {
-            Ok(()) if stop.is_cancelled() => tracing::info!("stopped"),
+            Ok(()) if stop.is_cancelled() => {
+                tracing::info!("stopped");
+                Ok(())
+            }
             // Nothing is lost: whoever starts us again starts a process that looks at the world anew.
-            Ok(()) | Err(_) => return Err(Failure::new(Exit::Failed, "the operator ended by itself; start it again")),
+            Ok(()) | Err(_) => Err(Failure::new(Exit::Failed, "the operator ended by itself; start it again")),
         },
-        () = farewell => tracing::warn!("stopped with passes still under way; they are taken up at the next start"),
-    }
-    Ok(())
+        () = farewell => {
+            tracing::warn!("stopped with passes still under way; they are taken up at the next start");
+            Ok(())
+        }
+    };
+    world.telemetry.farewell().await;
+    ended
 }
 
 fn chosen(names: &[String], reach: &Reach) -> Result<Vec<Arc<dyn Kind>>, Failure> {
@@ -247,7 +256,24 @@ fn options(args: &RunArgs, cluster: &Cluster) -> Result<Options, Failure> {
         per_issuer: args.per_issuer.into(),
         effect_timeout: args.request_timeout,
         lease,
+        push: push(),
     })
+}
+
+/// Where the environment wants metrics pushed. What cannot be followed is no reason not to work.
+fn push() -> Option<Push> {
+    match Push::from_environment(|name| std::env::var(name).ok()) {
+        Ok(push) => {
+            if let Some(push) = &push {
+                tracing::info!(collector = push.place(), "pushing metrics");
+            }
+            push
+        }
+        Err(unusable) => {
+            tracing::warn!(%unusable, "metrics are not pushed");
+            None
+        }
+    }
 }
 
 /// The pod's name where there is one, and something of this process's own: a restarted container is somebody new.

@@ -161,6 +161,10 @@ impl Kind for Demo {
         "demo"
     }
 
+    fn metrics_source(&self) -> Option<&'static str> {
+        Some("demo")
+    }
+
     fn terms(&self, object: &DynamicObject) -> Terms {
         let kind = object
             .data

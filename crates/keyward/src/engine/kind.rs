@@ -43,6 +43,11 @@ pub trait Kind: Send + Sync + fmt::Debug {
     /// The word for `--controllers`.
     fn controller(&self) -> &'static str;
 
+    /// The word under which rotations of this kind are counted one by one, such as `gitlab`; without it they are not.
+    fn metrics_source(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Our finalizer on the resource.
     fn finalizer(&self) -> &'static str {
         super::names::GUARD

@@ -16,6 +16,7 @@ use super::queue::Horizon;
 use super::trouble::Fault;
 use super::world::World;
 use super::{Key, conditions, events, inherit, report};
+use crate::telemetry::Counted;
 
 /// More decisions than any life needs in one go; beyond this the pass yields and is taken up again.
 const MOST_DECISIONS: usize = 64;
@@ -49,6 +50,7 @@ pub async fn pass(
     };
     inherit::inherit(world, &mut sight).await?;
     let outcome = go(world, key, &mut sight).await;
+    show_times(world, &sight);
     memory.checked = sight.checked;
     // A value that was shown once is kept until it is stored, or its attempt is given up.
     memory.in_hand = sight
@@ -58,6 +60,65 @@ pub async fn pass(
     sight.note_what_was_seen();
     *horizon = std::mem::take(&mut sight.horizon);
     outcome
+}
+
+/// Who is counted here, if this kind's rotations are.
+fn counted(sight: &Sight) -> Option<Counted<'_>> {
+    let source = sight.kind.metrics_source()?;
+    let key = Key {
+        kind: sight.index,
+        namespace: sight.namespace(),
+        name: sight.object.name_any(),
+        departed: None,
+    };
+    (!sight.gone).then(|| Counted {
+        key,
+        kind: &sight.kind.resource().kind,
+        source,
+    })
+}
+
+/// Brings the gauges of this resource up to what the ledger says.
+fn show_times(world: &World, sight: &Sight) {
+    let Some(counted) = counted(sight) else {
+        return;
+    };
+    if let lifecycle::LedgerState::Is(ledger) = super::facts::ledger(sight) {
+        let due = ledger
+            .current
+            .as_ref()
+            .and_then(|current| sight.kind.due(&sight.object, current));
+        world.telemetry.rotations.saw(&counted, &ledger, due);
+    }
+}
+
+/// A rotation ends when its version is published, or when its failure is written down.
+fn count(world: &World, sight: &Sight, step: &Step) {
+    let Step::Record { change, ledger } = step else {
+        return;
+    };
+    let Some(counted) = counted(sight) else {
+        return;
+    };
+    match change {
+        Change::Publish => world.telemetry.rotations.succeeded(&counted),
+        Change::Setback(Purpose::Mint) => {
+            if let Some(setback) = &ledger.setbacks.mint {
+                world.telemetry.rotations.failed(&counted, setback.because);
+            }
+        }
+        Change::Setback(Purpose::Retire | Purpose::RetireVersion(_) | Purpose::Check)
+        | Change::Rebuilt
+        | Change::Intent
+        | Change::Bump
+        | Change::Rollback
+        | Change::Seal
+        | Change::Condemn
+        | Change::Leave
+        | Change::Adopt
+        | Change::Forget
+        | Change::Tidy => {}
+    }
 }
 
 fn still_open(sight: &Sight, version: lifecycle::Version) -> bool {
@@ -184,6 +245,7 @@ async fn perform(
                 reason = decision.because.code(),
                 "done"
             );
+            count(world, sight, step);
             if let Some(note) = note {
                 events::write(world, sight, &note).await;
             }

@@ -69,9 +69,9 @@ impl Engine {
             cluster,
             identity,
             limits: Limits::new(options.per_issuer),
+            telemetry: Telemetry::new(options.push.clone()),
             options,
             queue: Queue::default(),
-            telemetry: Telemetry::default(),
             logins: Logins::default(),
             ready,
             started: Mutex::new(clock.now()),
@@ -116,6 +116,7 @@ impl Engine {
                 () = lead => {}
                 () = stop.cancelled() => {}
             }
+            world.telemetry.rotations.forget_all();
         }
         lease::release(&self.world.client, &lease).await;
     }
@@ -260,6 +261,7 @@ async fn settle(world: &World, key: &Key, memory: &mut Memory, outcome: Outcome)
         },
         Outcome::Again => Then::Again,
         Outcome::Departed { uid } => {
+            world.telemetry.rotations.forget(key);
             let departed = Key {
                 departed: Some(uid),
                 ..key.clone()
@@ -275,6 +277,7 @@ async fn settle(world: &World, key: &Key, memory: &mut Memory, outcome: Outcome)
         }
         Outcome::Done => {
             if key.departed.is_none() {
+                world.telemetry.rotations.forget(key);
                 look_for_remains(world, key).await;
             }
             Then::Forget

@@ -21,7 +21,7 @@ use super::report::Pruned;
 use super::trouble::Fault;
 use super::watch::Scope;
 use super::{Key, Kind};
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Push, Telemetry};
 
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -33,6 +33,8 @@ pub struct Options {
     /// No single effect may take longer.
     pub effect_timeout: Duration,
     pub lease: Option<LeaseOptions>,
+    /// Where metrics are pushed to, beside being scraped.
+    pub push: Option<Push>,
 }
 
 impl Default for Options {
@@ -43,6 +45,7 @@ impl Default for Options {
             per_issuer: 8,
             effect_timeout: Duration::from_secs(30),
             lease: None,
+            push: None,
         }
     }
 }

@@ -108,9 +108,15 @@ impl Cluster {
 
     /// `keyward run`, as a process.
     pub(crate) fn operator(&self, args: &[&str]) -> Child {
+        self.operator_in(&[], args)
+    }
+
+    /// As [`Cluster::operator`], with this in its environment.
+    pub(crate) fn operator_in(&self, environment: &[(&str, &str)], args: &[&str]) -> Child {
         let all = [&["run", "--controllers", "demo"], args].concat();
         command(Some(&self.kubeconfig), &all)
             .env("KEYWARD_LISTEN", "off")
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -1,20 +1,41 @@
-//! Numbers and logs. Labels come from enums and fixed words only.
+//! Numbers. Labels come from enums, fixed words, and names of resources that exist; never from what an issuer said.
+//!
+//! One set of instruments, read in two ways: by a scrape, always, and by a push ([`Push`]), where one is asked for.
 
+mod push;
+mod rotations;
+mod skew;
+
+use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use lifecycle::TroubleKind;
-use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, MeterProvider};
-use opentelemetry_sdk::metrics::SdkMeterProvider;
+use opentelemetry::{Key, KeyValue};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::metrics::{Instrument, PeriodicReader, SdkMeterProvider, Stream};
 use prometheus::{Encoder, Registry, TextEncoder};
 
+pub use push::{Push, Unusable};
+pub use rotations::{Counted, Rotations};
+use skew::Skews;
+
 use crate::engine::trouble::Fault;
+
+/// How long the last push may take. The process has five seconds left when passes have come to their end.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// Twice the attempts of 25,000 resources.
+const MOST_SERIES: usize = 50_000;
 
 /// Everything that is counted.
 #[derive(Debug)]
 pub struct Telemetry {
     registry: Registry,
-    _provider: Option<SdkMeterProvider>,
+    provider: SdkMeterProvider,
+    pub rotations: Arc<Rotations>,
+    skews: Arc<Skews>,
     steps: Counter<u64>,
     step_seconds: Histogram<f64>,
     passes: Counter<u64>,
@@ -25,19 +46,37 @@ pub struct Telemetry {
     panics: Counter<u64>,
 }
 
-impl Default for Telemetry {
-    fn default() -> Self {
+impl Telemetry {
+    /// To be scraped, and pushed if that is asked for; pushing needs the runtime that this is called on.
+    pub fn new(push: Option<Push>) -> Self {
         let registry = Registry::new();
         let exporter = opentelemetry_prometheus::exporter()
             .with_registry(registry.clone())
             .without_target_info()
             .build();
-        let provider = match exporter {
-            Ok(exporter) => SdkMeterProvider::builder().with_reader(exporter).build(),
-            // Metrics are no reason not to work.
-            Err(_) => SdkMeterProvider::builder().build(),
-        };
+        let mut builder = SdkMeterProvider::builder()
+            .with_resource(resource())
+            .with_view(room_for_every_resource);
+        // Metrics are no reason not to work.
+        if let Ok(exporter) = exporter {
+            builder = builder.with_reader(exporter);
+        }
+        if let Some(push) = push {
+            let interval = push.interval;
+            match push::Exporter::new(push) {
+                Ok(exporter) => {
+                    let reader = PeriodicReader::builder(exporter);
+                    builder = builder.with_reader(reader.with_interval(interval).build());
+                }
+                Err(unusable) => tracing::warn!(%unusable, "metrics are not pushed"),
+            }
+        }
+        let provider = builder.build();
         let meter = provider.meter("keyward");
+        let rotations = Arc::new(Rotations::default());
+        rotations::instruments(&meter, &rotations);
+        let skews = Arc::new(Skews::default());
+        skew::instrument(&meter, &skews);
         Self {
             steps: meter
                 .u64_counter("keyward_steps")
@@ -75,12 +114,12 @@ impl Default for Telemetry {
                 .with_description("Passes that panicked; must stay at zero")
                 .build(),
             registry,
-            _provider: Some(provider),
+            provider,
+            rotations,
+            skews,
         }
     }
-}
 
-impl Telemetry {
     pub fn step(
         &self,
         controller: &'static str,
@@ -130,6 +169,22 @@ impl Telemetry {
             .add(1, &[KeyValue::new("controller", controller)]);
     }
 
+    /// An answer showed the issuer's clock: this far ahead of ours.
+    pub fn clock_skew(&self, issuer: &str, ahead: SignedDuration) {
+        self.skews.note(issuer, ahead);
+    }
+
+    /// The last push, if there is one to make. A collector that does not answer is waited for a few seconds at most.
+    pub async fn farewell(&self) {
+        let provider = self.provider.clone();
+        let (said, last) = tokio::sync::oneshot::channel();
+        // On a thread of its own: what it waits for runs here, and the end of the runtime must not wait for it.
+        std::thread::spawn(move || {
+            let _ = said.send(provider.shutdown());
+        });
+        let _ = tokio::time::timeout(FAREWELL, last).await;
+    }
+
     /// The text for a scrape.
     pub fn scrape(&self) -> String {
         let mut text = Vec::new();
@@ -138,6 +193,37 @@ impl Telemetry {
             Err(_) => String::new(),
         }
     }
+}
+
+/// Who is speaking. The environment's word goes before ours.
+fn resource() -> Resource {
+    let of_environment = Resource::builder().build();
+    let named = of_environment.get_ref(&Key::new("service.name"));
+    let unnamed = named.is_none_or(|name| name.as_str().starts_with("unknown_service"));
+    let mut builder = Resource::builder()
+        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
+    if unnamed {
+        builder = builder.with_service_name("keyward");
+    }
+    let instance = Key::new("service.instance.id");
+    if let (None, Ok(host)) = (of_environment.get_ref(&instance), std::env::var("HOSTNAME")) {
+        builder = builder.with_attribute(KeyValue::new(instance, host));
+    }
+    builder.build()
+}
+
+/// The SDK puts everything beyond 2,000 series of a metric into one. Those with a series per resource have more, and
+/// their registry bounds them.
+fn room_for_every_resource(instrument: &Instrument) -> Option<Stream> {
+    let per_resource = instrument.name().starts_with(rotations::PREFIX);
+    per_resource
+        .then(|| {
+            Stream::builder()
+                .with_cardinality_limit(MOST_SERIES)
+                .build()
+                .ok()
+        })
+        .flatten()
 }
 
 fn kind_label(kind: TroubleKind) -> &'static str {
@@ -149,5 +235,12 @@ fn kind_label(kind: TroubleKind) -> &'static str {
         TroubleKind::Unreachable => "unreachable",
         TroubleKind::Unexpected => "unexpected",
         TroubleKind::Cluster => "cluster",
+    }
+}
+
+impl Default for Telemetry {
+    /// To be scraped only.
+    fn default() -> Self {
+        Self::new(None)
     }
 }
