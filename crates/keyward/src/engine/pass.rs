@@ -102,7 +102,7 @@ fn count(world: &World, sight: &Sight, step: &Step) {
     };
     match change {
         Change::Publish => world.telemetry.rotations.succeeded(&counted),
-        Change::Setback(Purpose::Mint) => {
+        Change::Setback(Purpose::Mint) | Change::GiveUp => {
             if let Some(setback) = &ledger.setbacks.mint {
                 world.telemetry.rotations.failed(&counted, setback.because);
             }
@@ -113,6 +113,7 @@ fn count(world: &World, sight: &Sight, step: &Step) {
         | Change::Bump
         | Change::Rollback
         | Change::Seal
+        | Change::Close
         | Change::Condemn
         | Change::Leave
         | Change::Adopt

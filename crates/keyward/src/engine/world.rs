@@ -185,6 +185,9 @@ impl World {
         {
             self.limits.close(source.place(), self.now(), wait);
         }
+        if let Some(ahead) = source.skew() {
+            self.telemetry.clock_skew(source.place(), ahead);
+        }
         self.telemetry.issuer_request(
             act,
             result.as_ref().err().map(|trouble| trouble.kind),

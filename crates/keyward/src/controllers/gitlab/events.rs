@@ -1,6 +1,6 @@
 //! The events of the design, by its nine names. Names and numbers only; never a value.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use lifecycle::{Because, Ledger, Purpose};
@@ -9,7 +9,12 @@ use super::spec::part;
 use crate::engine::conditions::whole_second;
 use crate::engine::events::{self, Happening, Note};
 
-pub(super) fn tells(object: &DynamicObject, happening: &Happening) -> Option<Note> {
+/// `needed`: how long a token made at this time must live, by the schedule.
+pub(super) fn tells(
+    object: &DynamicObject,
+    happening: &Happening,
+    needed: impl FnOnce(Timestamp) -> Option<SignedDuration>,
+) -> Option<Note> {
     let note = match happening {
         Happening::Begun { cause, .. } => events::normal(
             "RotationStarted",
@@ -22,7 +27,7 @@ pub(super) fn tells(object: &DynamicObject, happening: &Happening) -> Option<Not
             events::normal("ExportUpdated", "Store", text)
         }
         Happening::Published { ledger } => {
-            events::normal("RotationSucceeded", "Publish", succeeded(ledger)?)
+            events::normal("RotationSucceeded", "Publish", succeeded(ledger, needed)?)
         }
         Happening::Failed {
             purpose: Purpose::Mint,
@@ -68,8 +73,20 @@ fn warning(reason: &str, action: &'static str, text: &str) -> Note {
     }
 }
 
-fn succeeded(ledger: &Ledger) -> Option<String> {
+fn succeeded(
+    ledger: &Ledger,
+    needed: impl FnOnce(Timestamp) -> Option<SignedDuration>,
+) -> Option<String> {
     let current = ledger.current.as_ref()?;
+    let life = current
+        .expires
+        .map(|end| end.duration_since(current.minted));
+    let cut = match (life, needed(current.minted)) {
+        (Some(life), Some(needed)) if life < needed => {
+            " (GitLab allows no more: the schedule asks for longer)"
+        }
+        (Some(_) | None, Some(_) | None) => "",
+    };
     let when = |at: Option<Timestamp>| at.map_or_else(|| "never".to_owned(), whole_second);
     let previous = match ledger.retiring.last() {
         Some(previous) => {
@@ -79,7 +96,7 @@ fn succeeded(ledger: &Ledger) -> Option<String> {
         None => String::new(),
     };
     Some(format!(
-        "token {} is in Secret {}, expires {}{previous}",
+        "token {} is in Secret {}, expires {}{cut}{previous}",
         current.id,
         current.secret,
         when(current.expires)

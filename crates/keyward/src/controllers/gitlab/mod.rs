@@ -105,6 +105,10 @@ impl Kind for GitLab {
         "gitlab"
     }
 
+    fn metrics_source(&self) -> Option<&'static str> {
+        Some("gitlab")
+    }
+
     /// The grace period is the policy, to the minute: no overlap beside it, and never more than one token too many.
     fn terms(&self, object: &DynamicObject) -> Terms {
         let (issuer, grace) = match self.which {
@@ -245,7 +249,9 @@ impl Kind for GitLab {
     }
 
     fn tells(&self, object: &DynamicObject, happening: &Happening) -> Option<Note> {
-        events::tells(object, happening)
+        let asked = spec::read(self.which, object).ok();
+        let needed = |minted| asked.map(|asked| asked.schedule.life(minted));
+        events::tells(object, happening, needed)
     }
 
     fn status(&self, report: &Report) -> Value {

@@ -144,9 +144,11 @@ impl Schedule {
     }
 
     /// How long a token that is made now must live: it outlives the next rotation even if the one after must stand in
-    /// for it.
+    /// for it. Twice the gap, as designed; longer where the gaps differ and that would not reach so far.
     pub(super) fn life(&self, now: Timestamp) -> SignedDuration {
-        self.gap_after(now).unwrap_or_default().saturating_mul(2)
+        let gap = self.gap_after(now).unwrap_or_default();
+        let second = self.next(now).map(|first| first.duration_since(now) + gap);
+        second.unwrap_or_default().max(gap.saturating_mul(2))
     }
 }
 
@@ -291,6 +293,9 @@ mod tests {
         // By the gap that comes, not by the shortest or the longest.
         let now = at("2026-01-15T00:00:00Z");
         assert_eq!(utc("0 0 1 * *").life(now), hours(2 * 28 * 24));
+        // Two ticks close together and a long time before them: it must reach beyond both.
+        let now = at("2026-01-02T00:00:00Z");
+        assert_eq!(utc("0 0 1,2 * *").life(now), hours(31 * 24));
     }
 
     #[test]
