@@ -288,6 +288,9 @@ async fn a_deleted_resource_leaves_what_its_policy_says() {
             assert_eq!(forge.use_exported().await, Use::Works);
             let kept = forge.secret(EXPORT).await.unwrap();
             assert!(kept.finalizers().is_empty() && kept.owner_references().is_empty());
+            let ours = |key: &&String| key.starts_with("keyward.dev/");
+            assert_eq!(kept.labels().keys().find(ours), None);
+            assert_eq!(kept.annotations().keys().find(ours), None);
         }
     }
 }

@@ -110,6 +110,25 @@ async fn a_lost_answer_is_told_with_the_command_to_recover() {
     forge.assert_live(&[now, lost[0]]);
 }
 
+/// GL31: the request was lost on its way, and the old value still works.
+#[tokio::test]
+async fn a_request_that_never_arrived_is_not_taken_for_a_loss() {
+    let (forge, operator, first) = adopted().await;
+    forge.faults().next(ROTATE_SELF, Fault::DropNotApplied);
+    forge.live_through(&operator, hours(18) + minutes(6)).await;
+    forge
+        .until("it is made good, or a person is asked", || async {
+            forge.live_through(&operator, minutes(2)).await;
+            let reason = forge.ready(Kind::Personal, ROOT_NAME).await["reason"].clone();
+            let rotated = forge.current_of(Kind::Personal, ROOT_NAME).await != first;
+            rotated || reason == "RotationUnconfirmed"
+        })
+        .await;
+    println!("{}", forge.describe().await);
+    assert_eq!(use_root(&forge).await, Use::Works);
+    assert_eq!(forge.live().len(), 1);
+}
+
 /// GL32: rotated, and the Secret cannot be written for a while. The only value there is is kept until it is stored.
 #[tokio::test]
 async fn a_value_that_cannot_be_stored_at_once_is_kept_until_it_is() {

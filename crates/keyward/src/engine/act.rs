@@ -599,6 +599,14 @@ async fn let_go(
             .filter(|other| other.uid != owner)
             .collect();
         metadata["ownerReferences"] = json!(others);
+        if secrets::read(sight.kind.as_ref(), known)
+            .is_some_and(|stored| stored.role == Role::Target)
+        {
+            // Nobody's from now on, and free for the next who may adopt it.
+            metadata["labels"] = json!({ names::OWNER_UID: null, names::ROLE: null });
+            let gone = secrets::RECORD.iter().chain([&names::SOURCE]);
+            metadata["annotations"] = gone.map(|key| ((*key).to_owned(), json!(null))).collect();
+        }
     }
     let api = world.secrets(&sight.namespace());
     let patch = json!({ "metadata": metadata });

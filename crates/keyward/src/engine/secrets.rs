@@ -261,7 +261,7 @@ pub fn owner_reference(kind: &dyn Kind, object: &DynamicObject) -> OwnerReferenc
 }
 
 /// What [`write_record`] and a claim leave on a Secret.
-const RECORD: &[&str] = &[
+pub const RECORD: &[&str] = &[
     names::VERSION,
     names::ISSUED_ID,
     names::PRINT,

@@ -73,6 +73,7 @@ pub mod shared;
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("!has(self.timeZone) || !self.rotationSchedule.contains('TZ=')").message("the time zone is given twice: in timeZone and in rotationSchedule"))]
 #[x_kube(validation = Rule::new("self.export.name != self.apiTokenSecretRef.name").message("a token cannot be stored in the Secret that holds the login it is made with"))]
+/// Which project, what the token may do there, when it is replaced, and where it is put.
 pub struct GitLabProjectAccessTokenSpec {
     /// The project: its path, such as `group/project`, or its number.
     #[x_kube(validation = Rule::new("!self.startsWith('/') && !self.endsWith('/') && !self.contains('//')").message("project must be a path such as group/project, or a number"))]
@@ -152,6 +153,7 @@ pub struct GitLabProjectAccessTokenSpec {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("!has(self.timeZone) || !self.rotationSchedule.contains('TZ=')").message("the time zone is given twice: in timeZone and in rotationSchedule"))]
 #[x_kube(validation = Rule::new("self.export.name != self.apiTokenSecretRef.name").message("a token cannot be stored in the Secret that holds the login it is made with"))]
+/// Which group, what the token may do there, when it is replaced, and where it is put.
 pub struct GitLabGroupAccessTokenSpec {
     /// The group: its path, such as `group/subgroup`, or its number.
     #[x_kube(validation = Rule::new("!self.startsWith('/') && !self.endsWith('/') && !self.contains('//')").message("group must be a path such as group/subgroup, or a number"))]
@@ -219,6 +221,7 @@ pub struct GitLabGroupAccessTokenSpec {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("!has(self.timeZone) || !self.rotationSchedule.contains('TZ=')").message("the time zone is given twice: in timeZone and in rotationSchedule"))]
 #[x_kube(validation = Rule::new("self.rotationStrategy.type != 'KeepOld'").message("a token that rotates itself ends its predecessor at once: KeepOld cannot be had"))]
+/// When the token replaces itself, and which Secret it lives in.
 pub struct GitLabPersonalAccessTokenSpec {
     #[serde(flatten)]
     pub base: TokenSpecBase,
