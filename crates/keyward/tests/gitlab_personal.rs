@@ -116,9 +116,7 @@ async fn a_lost_answer_is_told_with_the_command_to_recover() {
 async fn a_value_that_may_have_been_rotated_with_is_not_rotated_with_again() {
     let (forge, operator, first) = adopted().await;
     forge.faults().next(ROTATE_SELF, Fault::DropNotApplied);
-    forge
-        .live_through(&operator, hours(18) + minutes(6))
-        .await;
+    forge.live_through(&operator, hours(18) + minutes(6)).await;
     forge
         .until("a person is asked", || async {
             forge.live_through(&operator, minutes(2)).await;

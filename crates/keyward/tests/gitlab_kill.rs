@@ -1,0 +1,279 @@
+//! GL-A10: the operator dies at every single request, at GitLab's door and at the API server's, before and after it was
+//! done; another takes over. At most one token too many at any time, no orphan in the end, and what consumers read works.
+
+mod forge;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use forge::{Forge, Kind, NAME, OPERATOR, Running, hours, minutes};
+use testbed::apiserver;
+use testbed::gitlab::Use;
+use testbed::proxy::Fault;
+
+const ROOT_NAME: &str = "root";
+
+/// The stretches of a token's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stretch {
+    Mint,
+    Rotate,
+    CloseTheWindow,
+    LeaveInTheWindow,
+    RotateItself,
+}
+
+/// At which request, and whether it was done.
+#[derive(Debug, Clone, Copy)]
+enum Death {
+    AtGitLab { nth: u64, done: bool },
+    AtTheCluster { nth: u64, done: bool },
+}
+
+struct Stage {
+    forge: Forge,
+    /// The token before the stretch.
+    before: u64,
+}
+
+impl Stretch {
+    /// Everything as it is before it begins.
+    async fn prepare(self) -> (Stage, Running) {
+        let forge = Forge::new().await;
+        let operator = forge.operator().await;
+        let mut before = 0;
+        match self {
+            Self::Mint => {}
+            Self::RotateItself => {
+                forge.create(forge.personal_token()).await;
+                forge.until_personal_settled().await;
+                before = forge.current_of(Kind::Personal, ROOT_NAME).await;
+            }
+            Self::Rotate | Self::CloseTheWindow | Self::LeaveInTheWindow => {
+                forge.create(forge.keeping_old("2h")).await;
+                forge.until_settled().await;
+                before = forge.current().await;
+            }
+        }
+        if matches!(self, Self::CloseTheWindow | Self::LeaveInTheWindow) {
+            forge.rotate("open").await;
+            forge.until_rotated_from(before).await;
+            forge
+                .until("the window is open", || async {
+                    forge.previous().await == before
+                })
+                .await;
+        }
+        forge.calm(&operator).await;
+        (Stage { forge, before }, operator)
+    }
+
+    async fn begin(self, stage: &Stage, operator: &Running) {
+        let forge = &stage.forge;
+        match self {
+            Self::Mint => forge.create(forge.example()).await,
+            Self::Rotate => forge.rotate("now").await,
+            Self::CloseTheWindow => forge.later(operator, hours(2) + minutes(1)),
+            Self::LeaveInTheWindow => forge.delete(Kind::Project, NAME).await,
+            Self::RotateItself => forge.later(operator, hours(18) + minutes(6)),
+        }
+    }
+
+    async fn is_over(self, stage: &Stage) -> bool {
+        let forge = &stage.forge;
+        match self {
+            Self::Mint => forge.is_settled(Kind::Project, NAME).await,
+            Self::Rotate => {
+                let now = forge.current().await;
+                now != stage.before && forge.previous().await == stage.before
+            }
+            Self::CloseTheWindow => {
+                forge.previous().await == 0 && forge.is_settled(Kind::Project, NAME).await
+            }
+            Self::LeaveInTheWindow => forge.object(Kind::Project, NAME).await.is_none(),
+            Self::RotateItself => {
+                let ready = forge.ready(Kind::Personal, ROOT_NAME).await;
+                let lost = ["RootCredentialLost", "RotationUnconfirmed"];
+                let now = forge.current_of(Kind::Personal, ROOT_NAME).await;
+                now != stage.before || lost.contains(&ready["reason"].as_str().unwrap_or_default())
+            }
+        }
+    }
+
+    /// What must hold at every moment.
+    async fn assert_promises(self, stage: &Stage, death: Option<Death>) {
+        let forge = &stage.forge;
+        match self {
+            Self::Rotate | Self::CloseTheWindow => {
+                assert_eq!(forge.use_exported().await, Use::Works, "{death:?}");
+            }
+            Self::Mint | Self::LeaveInTheWindow => {}
+            // One at the adoption, one now; never a second with the same value.
+            Self::RotateItself => assert!(forge.rotations() <= 2, "{death:?}"),
+        }
+        assert!(forge.most_live() <= 2, "{death:?}: {}", forge.most_live());
+    }
+
+    /// What must be so in the end.
+    async fn assert_end(self, stage: &Stage, death: Death) {
+        let forge = &stage.forge;
+        let current = forge.current().await;
+        let expected = match self {
+            Self::Mint | Self::CloseTheWindow => vec![current],
+            Self::Rotate => vec![current, stage.before],
+            Self::LeaveInTheWindow => Vec::new(),
+            // A value that only the dead process had seen is lost, and told; there is no more than the one.
+            Self::RotateItself => {
+                assert_eq!(forge.live().len(), 1, "{death:?}");
+                return;
+            }
+        };
+        let expected = expected.into_iter().collect();
+        assert_eq!(
+            forge.live(),
+            expected,
+            "{death:?}\n{}",
+            forge.describe().await
+        );
+    }
+}
+
+/// How many requests a stretch takes at GitLab and at the API server.
+async fn measure(stretch: Stretch) -> (u64, u64) {
+    let (stage, operator) = stretch.prepare().await;
+    stage.forge.faults().reset();
+    let counted = count_at_the_cluster(&stage.forge, None, || {});
+    stretch.begin(&stage, &operator).await;
+    finish(stretch, &stage, &operator, None).await;
+    (
+        stage.forge.faults().total() as u64,
+        counted.load(Ordering::SeqCst),
+    )
+}
+
+/// Counts the operator's requests, and lets one of them end it.
+fn count_at_the_cluster(
+    forge: &Forge,
+    fault: Option<(u64, apiserver::Fault)>,
+    dies: impl Fn() + Send + Sync + 'static,
+) -> Arc<AtomicU64> {
+    let counter = Arc::new(AtomicU64::new(0));
+    let seen = counter.clone();
+    forge.server.faults().on_crash(move |_| dies());
+    forge.server.faults().plan(move |line| {
+        if line.user_agent != OPERATOR {
+            return apiserver::Fault::Pass;
+        }
+        let n = seen.fetch_add(1, Ordering::SeqCst) + 1;
+        match fault {
+            Some((nth, fault)) if nth == n => fault,
+            Some(_) | None => apiserver::Fault::Pass,
+        }
+    });
+    counter
+}
+
+/// Time passes until it is over, and then a little more: late requests, sweeps.
+async fn finish(stretch: Stretch, stage: &Stage, operator: &Running, death: Option<Death>) {
+    stage
+        .forge
+        .until(&format!("{stretch:?} is over, {death:?}"), || async {
+            stretch.assert_promises(stage, death).await;
+            if stretch.is_over(stage).await {
+                return true;
+            }
+            stage.forge.live_through(operator, minutes(1)).await;
+            false
+        })
+        .await;
+}
+
+async fn dies(stretch: Stretch, death: Death) {
+    let (stage, operator) = stretch.prepare().await;
+    let forge = &stage.forge;
+    let dead = Arc::new(AtomicBool::new(false));
+    let kill = {
+        let (dead, killer) = (dead.clone(), operator.killer());
+        move || {
+            killer.abort();
+            dead.store(true, Ordering::SeqCst);
+        }
+    };
+    match death {
+        Death::AtGitLab { nth, done } => {
+            forge.faults().reset();
+            forge.faults().on_crash(move |_| kill());
+            let fault = if done {
+                Fault::CrashAfter
+            } else {
+                Fault::CrashBefore
+            };
+            forge.faults().at(nth, fault);
+        }
+        Death::AtTheCluster { nth, done } => {
+            let fault = if done {
+                apiserver::Fault::CrashAfter
+            } else {
+                apiserver::Fault::CrashBefore
+            };
+            count_at_the_cluster(forge, Some((nth, fault)), kill);
+        }
+    }
+    stretch.begin(&stage, &operator).await;
+    // Some requests come only sometimes: who gets through alive has nothing to make good.
+    forge
+        .until("it died or got through", || async {
+            dead.load(Ordering::SeqCst) || stretch.is_over(&stage).await
+        })
+        .await;
+    drop(operator);
+    forge.faults().clear();
+    forge.server.faults().clear();
+    let operator = forge.operator().await;
+    finish(stretch, &stage, &operator, Some(death)).await;
+    // The last look for what a lost request may have made.
+    forge.live_through(&operator, minutes(12)).await;
+    stretch.assert_promises(&stage, Some(death)).await;
+    stretch.assert_end(&stage, death).await;
+}
+
+async fn dies_everywhere(stretch: Stretch) {
+    let (at_gitlab, at_the_cluster) = measure(stretch).await;
+    assert!(
+        at_gitlab > 1 && at_the_cluster > 3,
+        "{at_gitlab} {at_the_cluster}"
+    );
+    for done in [false, true] {
+        for nth in 1..=at_gitlab {
+            dies(stretch, Death::AtGitLab { nth, done }).await;
+        }
+        for nth in 1..=at_the_cluster {
+            dies(stretch, Death::AtTheCluster { nth, done }).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_operator_that_dies_while_a_token_is_made_leaves_one() {
+    dies_everywhere(Stretch::Mint).await;
+}
+
+#[tokio::test]
+async fn an_operator_that_dies_while_a_token_is_rotated_leaves_two_and_the_secret_works() {
+    dies_everywhere(Stretch::Rotate).await;
+}
+
+#[tokio::test]
+async fn an_operator_that_dies_while_a_window_closes_leaves_one_and_the_secret_works() {
+    dies_everywhere(Stretch::CloseTheWindow).await;
+}
+
+#[tokio::test]
+async fn an_operator_that_dies_while_a_resource_leaves_in_a_window_leaves_nothing() {
+    dies_everywhere(Stretch::LeaveInTheWindow).await;
+}
+
+#[tokio::test]
+async fn an_operator_that_dies_while_a_token_rotates_itself_sends_one_request() {
+    dies_everywhere(Stretch::RotateItself).await;
+}
