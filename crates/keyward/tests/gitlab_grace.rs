@@ -234,6 +234,35 @@ async fn without_a_login_what_cannot_be_revoked_is_told_and_let_go() {
     assert!(!left.revoked);
 }
 
+/// GL11: one clock, ours, says when a window ends; that GitLab's differs is measured and told.
+#[tokio::test]
+async fn a_window_ends_by_our_clock_and_the_difference_to_gitlabs_is_told() {
+    let forge = Forge::new().await;
+    forge.gitlab.advance(minutes(10));
+    let (forge, operator, first, second) =
+        in_window_of(forge, |forge| forge.keeping_old("2h")).await;
+    let ends = ends_at(&forge).await.duration_since(forge.now());
+    assert!(
+        ends > hours(1) + minutes(58) && ends <= hours(2),
+        "{ends:#}"
+    );
+    forge.live_through(&operator, hours(1) + minutes(55)).await;
+    forge.assert_live(&[first, second]);
+    forge.live_through(&operator, minutes(6)).await;
+    forge.until_settled().await;
+    forge.assert_live(&[second]);
+    // The real clock is what GitLab's is compared with.
+    let real = keyward::engine::world::Clock::default().now();
+    let ahead = forge.gitlab.now().duration_since(real).as_secs_f64();
+    let scraped = operator.engine.world().telemetry.scrape();
+    let gauge = scraped
+        .lines()
+        .find(|line| line.starts_with("keyward_issuer_clock_skew"))
+        .and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    let told = gauge.unwrap_or(f64::NAN);
+    assert!((told - ahead).abs() < 60.0, "{told} is told, {ahead} is so");
+}
+
 /// GL12, S002-9: a grace period that no longer fits stops rotations, and an open window closes on time.
 #[tokio::test]
 async fn a_window_closes_on_time_although_the_new_spec_is_invalid() {
