@@ -8,21 +8,18 @@
 
 mod real_stage;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
 use real_stage::cloud::{self, Cloud, PATIENCE};
 use real_stage::cloud_consumer::CloudConsumer;
+use real_stage::kill::{self, BOTH, Kill, Killer, Life, Side};
 use real_stage::leaks::Written;
-use real_stage::proxy::{Moment, Proxy, upstream};
-use real_stage::victim::Victim;
+use real_stage::proxy::upstream;
 use real_stage::{Credential, Stage, control_plane, definitions, until};
 use serde_json::{Value, json};
 use testbed::controlplane::ControlPlane;
 use testbed::keystone::real::{Keystone, Options};
 use testbed::keystone::{self, Admin};
-use testbed::proxy::Fault;
 use tokio::sync::OnceCell;
 
 /// Lives at once: enough to keep two cores busy while others wait.
@@ -38,35 +35,11 @@ async fn plane() -> &'static ControlPlane {
         .await
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
-    ApiServer,
-    Keystone,
-}
-
-/// At which request the operator is killed.
-#[derive(Debug, Clone, Copy)]
-struct Kill {
-    side: Side,
-    n: u64,
-    moment: Moment,
-}
-
 /// Where everybody lives.
 struct Ground {
     stage: Stage,
     upstream: kube::Client,
     issuer: Keystone,
-}
-
-/// How one life went.
-struct Life {
-    name: String,
-    killed: bool,
-    /// Requests made, to the API server and to Keystone.
-    asked: (u64, u64),
-    broken: Vec<String>,
-    scanned: usize,
 }
 
 /// With access rules there is one more thing at Keystone that must not be left behind.
@@ -88,16 +61,14 @@ async fn live(ground: &Ground, name: String, with_rules: bool, kill: Option<Kill
     cloud.put_passwords(&[user]).await;
     cloud.put_keystone_api(&json!({})).await;
 
-    let victim = Arc::new(Victim::default());
-    strike_at_keystone(&cloud, kill, &victim);
-    let strike = Arc::new({
-        let victim = victim.clone();
-        move || victim.kill()
-    });
-    let at = kill.filter(|kill| kill.side == Side::ApiServer);
-    let at = at.map(|kill| (kill.n, kill.moment));
-    let proxy = Proxy::start(ground.upstream.clone(), at, strike).await;
-    let launch = cloud.launch(Some(proxy.url()));
+    let killer = Killer::new(ground.upstream.clone(), kill).await;
+    if let Some((at, fault, strike)) = killer.at_issuer() {
+        cloud.faults().at(at, fault);
+        cloud
+            .faults()
+            .on_crash(move |line| strike(&line.to_string()));
+    }
+    let launch = cloud.launch(Some(killer.api_server()));
     let credential = cloud.credential("ac-barbican");
     let (record, consumer) = CloudConsumer {
         credential: credential.clone(),
@@ -106,7 +77,7 @@ async fn live(ground: &Ground, name: String, with_rules: bool, kill: Option<Kill
         every: LOGS_IN_EVERY,
     }
     .start();
-    let supervisor = victim.start(launch.clone());
+    let doomed = killer.start(launch);
 
     let mut written = Written::default();
     let mut broken = Vec::new();
@@ -120,42 +91,20 @@ async fn live(ground: &Ground, name: String, with_rules: bool, kill: Option<Kill
         broken.push(format!("{error}: {}", cloud.describe(&credential)));
     }
     consumer.abort();
-    let operator = victim.end(supervisor).await;
+    let (launch, operator) = killer.end(doomed).await;
     let leaks = cloud.leaks(&mut written, &launch, operator.as_ref()).await;
     broken.extend(leaks.iter().map(|leak| format!("leak: {leak}")));
     broken.append(&mut record.met().refused);
     if record.met().logins < 2 {
         broken.push("lost: the consumer never got to use it".to_owned());
     }
-    if victim.ended_by_itself() {
-        broken.push("the operator ended by itself".to_owned());
-    }
-    Life {
-        killed: victim.was_killed(),
-        asked: (proxy.asked(), cloud.faults().total() as u64),
-        broken,
-        scanned: written.bytes(),
-        name,
-    }
+    killer.told(name, cloud.faults().total() as u64, broken, &written)
 }
 
 async fn new_user(admin: &Admin, user: &str) {
     let password = keystone::password_of(user);
     admin.create_user(user, &password).await.unwrap();
     admin.assign_role(user, "service", "service").await.unwrap();
-}
-
-fn strike_at_keystone(cloud: &Cloud, kill: Option<Kill>, victim: &Arc<Victim>) {
-    let Some(kill) = kill.filter(|kill| kill.side == Side::Keystone) else {
-        return;
-    };
-    let fault = match kill.moment {
-        Moment::Before => Fault::CrashBefore,
-        Moment::After => Fault::CrashAfter,
-    };
-    cloud.faults().at(kill.n, fault);
-    let victim = victim.clone();
-    cloud.faults().on_crash(move |_| victim.kill());
 }
 
 struct Scene<'a> {
@@ -241,69 +190,20 @@ async fn real_a_kill_at_any_request_of_an_application_credentials_life_breaks_no
     };
     println!("booted in {:.1?}", begun.elapsed());
 
-    let mut plan = Vec::new();
-    for (way, with_rules) in [("plain", false), ("rules", true)] {
-        let life = live(&ground, way.to_owned(), with_rules, None).await;
-        assert!(life.broken.is_empty(), "{way}: {:#?}", life.broken);
-        println!(
-            "{way}: {} requests to the API server, {} to Keystone",
-            life.asked.0, life.asked.1
-        );
-        let sides = [
-            (Side::ApiServer, life.asked.0),
-            (Side::Keystone, life.asked.1),
-        ];
-        for (side, requests) in sides {
-            // What access rules change is on Keystone's side.
-            let requests = if with_rules && side == Side::ApiServer {
-                0
-            } else {
-                requests
-            };
-            for n in 1..=requests {
-                for moment in [Moment::Before, Moment::After] {
-                    plan.push((way, with_rules, Kill { side, n, moment }));
-                }
-            }
-        }
-    }
-    let planned = plan.len();
-    println!("{:.1?}: {planned} kills planned", begun.elapsed());
-
-    let lives: Vec<Life> = futures::stream::iter(plan)
-        .map(|(way, with_rules, kill)| {
-            let name = format!("{way}-{:?}-{}-{:?}", kill.side, kill.n, kill.moment);
-            live(&ground, name.to_lowercase(), with_rules, Some(kill))
-        })
-        .buffer_unordered(AT_ONCE)
-        .collect()
-        .await;
-
-    let kills = lives.iter().filter(|life| life.killed).count();
-    let broken = |what: &str| {
-        let all = lives.iter().flat_map(|life| &life.broken);
-        all.filter(|text| text.starts_with(what)).count()
+    let way = |name, with_rules, sides| kill::Way {
+        name,
+        how: with_rules,
+        sides,
     };
-    let scanned: usize = lives.iter().map(|life| life.scanned).sum();
-    println!(
-        "kill -9: {kills} kills, {} orphans, {} lost, {} early revokes, {} untidy, {} leaks in {} MiB ({:.0?})",
-        broken("orphan"),
-        broken("lost"),
-        broken("early revoke"),
-        broken("untidy"),
-        broken("leak"),
-        scanned >> 20,
-        begun.elapsed()
-    );
-    let all = lives
-        .iter()
-        .flat_map(|life| life.broken.iter().map(|text| (&life.name, text)));
-    let failed: Vec<String> = all.map(|(name, text)| format!("{name}: {text}")).collect();
-    assert!(failed.is_empty(), "{failed:#?}");
-    assert!(
-        kills * 100 >= planned * 95,
-        "only {kills} of {planned} kills came about"
-    );
+    // What access rules change is on Keystone's side.
+    let ways = [
+        way("plain", false, BOTH),
+        way("rules", true, &[Side::Issuer]),
+    ];
+    kill::at_every_request(begun, AT_ONCE, &ways, |name, with_rules, kill| {
+        live(&ground, name, with_rules, kill)
+    })
+    .await;
 }
 
 /// The test of the test: a consumer that is robbed says so.

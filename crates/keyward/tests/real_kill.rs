@@ -8,14 +8,14 @@
 
 mod real_stage;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
 use real_stage::consumer::Consumer;
+use real_stage::kill::{self, BOTH, Kill, Killer, Life};
 use real_stage::leaks::Written;
-use real_stage::proxy::{Moment, Proxy, upstream};
-use real_stage::victim::Victim;
+use real_stage::proxy::upstream;
+use real_stage::sampler::Complaints;
 use real_stage::{REALM, Stage, Way, control_plane, definitions, until};
 use testbed::controlplane::ControlPlane;
 use testbed::issuer::{Fault, Happened, Kind, StandIn};
@@ -45,30 +45,6 @@ async fn plane() -> &'static ControlPlane {
         .await
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
-    ApiServer,
-    Issuer,
-}
-
-/// At which request the operator is killed.
-#[derive(Debug, Clone, Copy)]
-struct Kill {
-    side: Side,
-    n: u64,
-    moment: Moment,
-}
-
-/// How one life went.
-struct Life {
-    name: String,
-    killed: bool,
-    /// Requests made, to the API server and to the issuer.
-    asked: (u64, u64),
-    broken: Vec<String>,
-    scanned: usize,
-}
-
 /// create, rotate, retire, delete, with a consumer that uses the credential all along.
 async fn live(
     stage: &Stage,
@@ -84,23 +60,16 @@ async fn live(
     let login = issuer.realm(REALM, way.kind);
     stage.put_login(namespace, login.reveal().as_bytes()).await;
 
-    let victim = Arc::new(Victim::default());
-    strike_at_the_issuer(&issuer, kill, &victim);
-    let strike = Arc::new({
-        let victim = victim.clone();
-        move || victim.kill()
-    });
-    let at = kill.filter(|kill| kill.side == Side::ApiServer);
-    let at = at.map(|kill| (kill.n, kill.moment));
-    let proxy = Proxy::start(upstream.clone(), at, strike).await;
-    let launch = stage.launch(
-        &name,
-        &user,
-        std::slice::from_ref(namespace),
-        Some(proxy.url()),
-    );
+    let killer = Killer::new(upstream.clone(), kill).await;
+    if let Some((at, fault, strike)) = killer.at_issuer() {
+        let faults = issuer.faults();
+        faults.plan(move |line| if line.n == at { fault } else { Fault::Pass });
+        faults.on_crash(move |line| strike(&format!("{:?}", line.verb)));
+    }
+    let own = std::slice::from_ref(namespace);
+    let launch = stage.launch(&name, &user, own, Some(killer.api_server()));
     let credential = stage.credential(namespace, "db");
-    let complaints = Arc::new(Mutex::new(Vec::new()));
+    let complaints = Complaints::default();
     let consumer = Consumer {
         credential: credential.clone(),
         issuer: issuer.clone(),
@@ -108,7 +77,7 @@ async fn live(
         complaints: complaints.clone(),
     };
     let consumer = tokio::spawn(consumer.run());
-    let supervisor = victim.start(launch.clone());
+    let doomed = killer.start(launch);
 
     let mut written = Written::default();
     let scene = Scene {
@@ -123,42 +92,14 @@ async fn live(
     }
 
     consumer.abort();
-    let operator = victim.end(supervisor).await;
-    if let Some(operator) = operator {
-        written.add_process(&operator).await;
-    }
-    written.add_log(&launch);
-    written.add_objects(stage, namespace).await;
-    broken.extend(complaints.lock().unwrap().drain(..));
-    broken.extend(
-        written
-            .leaks(&issuer)
-            .iter()
-            .map(|leak| format!("leak: {leak}")),
-    );
-    if victim.ended_by_itself() {
-        broken.push("the operator ended by itself".to_owned());
-    }
-    Life {
-        killed: victim.was_killed(),
-        asked: (proxy.asked(), issuer.faults().total()),
-        broken,
-        scanned: written.bytes(),
-        name,
-    }
-}
-
-fn strike_at_the_issuer(issuer: &StandIn, kill: Option<Kill>, victim: &Arc<Victim>) {
-    let Some(kill) = kill.filter(|kill| kill.side == Side::Issuer) else {
-        return;
-    };
-    issuer.faults().plan(move |line| match kill.moment {
-        Moment::Before if line.n == kill.n => Fault::CrashBefore,
-        Moment::After if line.n == kill.n => Fault::CrashAfter,
-        Moment::Before | Moment::After => Fault::Pass,
-    });
-    let victim = victim.clone();
-    issuer.faults().on_crash(move |_| victim.kill());
+    let (launch, operator) = killer.end(doomed).await;
+    written
+        .add_all(stage, namespace, &launch, operator.as_ref())
+        .await;
+    broken.extend(complaints.take());
+    let leaks = written.leaks(&issuer);
+    broken.extend(leaks.iter().map(|leak| format!("leak: {leak}")));
+    killer.told(name, issuer.faults().total(), broken, &written)
 }
 
 struct Scene<'a> {
@@ -243,64 +184,15 @@ async fn a_kill_at_any_request_of_a_whole_life_breaks_no_promise() {
     let upstream = upstream(stage.plane).await;
     println!("booted in {:.1?}", begun.elapsed());
 
-    let undisturbed = WAYS.map(|(name, way)| live(&stage, &upstream, name.to_owned(), way, None));
-    let undisturbed = futures::future::join_all(undisturbed).await;
-    let mut plan = Vec::new();
-    for (life, (name, way)) in undisturbed.iter().zip(WAYS) {
-        assert!(life.broken.is_empty(), "{name}: {:#?}", life.broken);
-        println!(
-            "{name}: {} requests to the API server, {} to the issuer",
-            life.asked.0, life.asked.1
-        );
-        for (side, requests) in [
-            (Side::ApiServer, life.asked.0),
-            (Side::Issuer, life.asked.1),
-        ] {
-            for n in 1..=requests {
-                for moment in [Moment::Before, Moment::After] {
-                    plan.push((name, way, Kill { side, n, moment }));
-                }
-            }
-        }
-    }
-    let planned = plan.len();
-    println!("{:.1?}: {planned} kills planned", begun.elapsed());
-
-    let lives: Vec<Life> = futures::stream::iter(plan)
-        .map(|(name, way, kill)| {
-            let name =
-                format!("{name}-{:?}-{}-{:?}", kill.side, kill.n, kill.moment).to_lowercase();
-            live(&stage, &upstream, name, way, Some(kill))
-        })
-        .buffer_unordered(AT_ONCE)
-        .collect()
-        .await;
-
-    let kills = lives.iter().filter(|life| life.killed).count();
-    let broken = |what: &str| {
-        let all = lives.iter().flat_map(|life| &life.broken);
-        all.filter(|text| text.starts_with(what)).count()
-    };
-    let scanned: usize = lives.iter().map(|life| life.scanned).sum();
-    println!(
-        "kill -9: {kills} kills, {} orphans, {} lost, {} early revokes, {} untidy, {} leaks in {} MiB ({:.0?})",
-        broken("orphan"),
-        broken("lost"),
-        broken("early revoke"),
-        broken("untidy"),
-        broken("leak"),
-        scanned >> 20,
-        begun.elapsed()
-    );
-    let all = lives
-        .iter()
-        .flat_map(|life| life.broken.iter().map(|text| (&life.name, text)));
-    let failed: Vec<String> = all.map(|(name, text)| format!("{name}: {text}")).collect();
-    assert!(failed.is_empty(), "{failed:#?}");
-    assert!(
-        kills * 100 >= planned * 95,
-        "only {kills} of {planned} kills came about"
-    );
+    let ways = WAYS.map(|(name, how)| kill::Way {
+        name,
+        how,
+        sides: BOTH,
+    });
+    kill::at_every_request(begun, AT_ONCE, &ways, |name, way, kill| {
+        live(&stage, &upstream, name, way, kill)
+    })
+    .await;
 }
 
 /// The test of the test: a consumer that is robbed says so.
@@ -314,7 +206,7 @@ async fn a_consumer_whose_credential_dies_while_it_is_held_complains() {
         let login = issuer.realm(REALM, way.kind);
         stage.put_login(&namespace, login.reveal().as_bytes()).await;
         let credential = stage.credential(&namespace, "db");
-        let complaints = Arc::new(Mutex::new(Vec::new()));
+        let complaints = Complaints::default();
         let consumer = Consumer {
             credential: credential.clone(),
             issuer: issuer.clone(),
@@ -336,10 +228,10 @@ async fn a_consumer_whose_credential_dies_while_it_is_held_complains() {
                     .is_some_and(|secret| secret.metadata.finalizers.iter().flatten().count() == 2)
         };
         until("it is held", PATIENCE, held).await.unwrap();
-        assert!(complaints.lock().unwrap().is_empty());
+        assert!(complaints.are_none());
         let id = issuer.live(REALM)[0].id.clone();
         assert!(issuer.kill(REALM, &id));
-        let complained = async || !complaints.lock().unwrap().is_empty();
+        let complained = async || !complaints.are_none();
         until("the consumer complains", PATIENCE, complained)
             .await
             .unwrap();

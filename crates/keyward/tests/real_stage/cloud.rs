@@ -1,7 +1,6 @@
 //! A namespace with a Keystone for it, behind a proxy, and an administrator's independent look into that Keystone.
 
 use std::collections::HashSet;
-use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -234,20 +233,12 @@ impl Cloud {
 
     /// What kubectl prints, as the administrator.
     pub(crate) fn kubectl(&self, args: &[&str]) -> String {
-        let words = ["-n", &self.namespace].into_iter();
-        let words = words.chain(args.iter().copied());
-        printed(&self.stage.plane.kubectl(words).output().unwrap())
+        self.stage.kubectl(&self.namespace, args)
     }
 
     /// What the program prints, as the administrator.
     pub(crate) fn keyward(&self, args: &[&str]) -> String {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_keyward"));
-        command
-            .args(args)
-            .args(["-n", &self.namespace])
-            .env_clear()
-            .env("KUBECONFIG", self.stage.plane.kubeconfig());
-        printed(&command.output().unwrap())
+        self.stage.keyward(&self.namespace, args)
     }
 
     /// Requests of the operator that changed something on the API server.
@@ -272,11 +263,9 @@ impl Cloud {
         launch: &Launch,
         operator: Option<&Operator>,
     ) -> Vec<String> {
-        if let Some(operator) = operator {
-            written.add_process(operator).await;
-        }
-        written.add_log(launch);
-        written.add_objects(&self.stage, &self.namespace).await;
+        written
+            .add_all(&self.stage, &self.namespace, launch, operator)
+            .await;
         let found = written.leaks_of(&self.canaries);
         let mut leaks: Vec<String> = found.iter().map(ToString::to_string).collect();
         leaks.extend(written.beginnings(TOKENS_BEGIN));
@@ -296,17 +285,6 @@ pub(crate) fn selector(user: &str) -> String {
     let mut name = user.to_owned();
     name[..1].make_ascii_uppercase();
     format!("{name}Password")
-}
-
-fn printed(output: &Output) -> String {
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{}: {text}{complaint}",
-        output.status
-    );
-    text
 }
 
 /// Remembers every value that comes by.

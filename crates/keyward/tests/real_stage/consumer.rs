@@ -1,6 +1,6 @@
 //! A program that uses a credential and keeps to the protocol: hold before use, switch, release after.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::ResourceExt;
@@ -8,6 +8,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use testbed::issuer::StandIn;
 
+use super::sampler::{Complaints, Sampler};
 use super::{Credential, REALM};
 
 const HOLDER: &str = "example.org/consumer";
@@ -17,7 +18,12 @@ pub(crate) struct Consumer {
     pub(crate) credential: Credential,
     pub(crate) issuer: Arc<StandIn>,
     pub(crate) in_place: bool,
-    pub(crate) complaints: Arc<Mutex<Vec<String>>>,
+    pub(crate) complaints: Complaints,
+}
+
+fn is_alive(issuer: &StandIn, value: &str) -> bool {
+    let live = issuer.live(REALM);
+    live.iter().any(|live| live.value.reveal() == value)
 }
 
 struct Held {
@@ -27,75 +33,46 @@ struct Held {
 
 impl Consumer {
     pub(crate) async fn run(self) {
+        if self.in_place {
+            return self.in_place().run().await;
+        }
         let mut held = None;
         loop {
-            if self.in_place {
-                self.look_in_place().await;
-            } else {
-                self.follow(&mut held).await;
-            }
+            self.follow(&mut held).await;
             tokio::time::sleep(Duration::from_millis(15)).await;
         }
     }
 
-    fn complain(&self, text: String) {
-        self.complaints
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(text);
+    /// Nothing can be held in place.
+    fn in_place(self) -> Sampler {
+        let issuer = self.issuer;
+        Sampler {
+            credential: self.credential,
+            secret: "target".to_owned(),
+            key: "secret",
+            works: Arc::new(move |value| is_alive(&issuer, value)),
+            excused: |_| false,
+            complaints: self.complaints,
+            worked: Arc::default(),
+        }
     }
 
     fn is_alive(&self, value: &str) -> bool {
-        self.issuer
-            .live(REALM)
-            .iter()
-            .any(|live| live.value.reveal() == value)
+        is_alive(&self.issuer, value)
     }
 
-    async fn read(&self, name: &str) -> Option<(String, String)> {
+    async fn read(&self, name: &str) -> Option<String> {
         let secrets = self.credential.stage.secrets_in(&self.credential.namespace);
         let secret = secrets.get_opt(name).await.ok()??;
-        // What is being deleted is nobody's to use any more, in place; a holder's value is judged while it is held.
-        if self.in_place && secret.metadata.deletion_timestamp.is_some() {
-            return None;
-        }
         let value = secret.data.as_ref()?.get("secret")?.0.clone();
-        Some((secret.resource_version()?, String::from_utf8(value).ok()?))
-    }
-
-    /// What stands in the Secret works, at every moment. The watch may be late, so a doubt is settled by two live reads
-    /// with a look at the issuer between them.
-    async fn look_in_place(&self) {
-        let namespace = &self.credential.namespace;
-        let Some(seen) = self.credential.stage.secrets.get(namespace, "target") else {
-            return;
-        };
-        let Some(value) = seen.data.as_ref().and_then(|data| data.get("secret")) else {
-            return;
-        };
-        if self.is_alive(&String::from_utf8_lossy(&value.0)) {
-            return;
-        }
-        let Some((version, value)) = self.read("target").await else {
-            return;
-        };
-        if self.is_alive(&value) {
-            return;
-        }
-        if self
-            .read("target")
-            .await
-            .is_some_and(|(again, _)| again == version)
-        {
-            self.complain("early revoke: the Secret in place holds a dead value".to_owned());
-        }
+        String::from_utf8(value).ok()
     }
 
     async fn follow(&self, held: &mut Option<Held>) {
         if let Some(Held { name, value }) = held
             && !self.is_alive(value)
         {
-            self.complain(format!(
+            self.complaints.add(format!(
                 "early revoke: {name} was revoked while it was held"
             ));
             *held = None;
@@ -112,10 +89,11 @@ impl Consumer {
         let old = held.take();
         if let Some(name) = &wanted
             && self.set_holder(name, true).await
-            && let Some((_, value)) = self.read(name).await
+            && let Some(value) = self.read(name).await
         {
             if !self.is_alive(&value) {
-                self.complain(format!("early revoke: {name} was published and is dead"));
+                self.complaints
+                    .add(format!("early revoke: {name} was published and is dead"));
             }
             *held = Some(Held {
                 name: name.clone(),

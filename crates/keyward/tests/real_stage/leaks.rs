@@ -40,6 +40,21 @@ impl Written {
         self.add("command line and environment", operator.seen_from_outside());
     }
 
+    /// All there is of an operator and its namespace.
+    pub(crate) async fn add_all(
+        &mut self,
+        stage: &Stage,
+        namespace: &str,
+        launch: &Launch,
+        operator: Option<&Operator>,
+    ) {
+        if let Some(operator) = operator {
+            self.add_process(operator).await;
+        }
+        self.add_log(launch);
+        self.add_objects(stage, namespace).await;
+    }
+
     /// Every object that anybody may read, of a namespace: all but what is in Secrets.
     pub(crate) async fn add_objects(&mut self, stage: &Stage, namespace: &str) {
         let all = ListParams::default();

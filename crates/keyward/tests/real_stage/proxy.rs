@@ -19,8 +19,8 @@ pub(crate) enum Moment {
     After,
 }
 
-/// Called once, when the time has come; the request it was called for is never answered.
-type Strike = Arc<dyn Fn() + Send + Sync>;
+/// Called once, with the request at which the time has come; that request is never answered.
+pub(crate) type Strike = Arc<dyn Fn(&str) + Send + Sync>;
 
 pub(crate) struct Proxy {
     url: String,
@@ -107,8 +107,9 @@ async fn forward(State(shared): State<Arc<Shared>>, request: Request) -> Respons
             .filter(|(at, _)| *at == n)
             .map(|(_, moment)| moment)
     };
+    let asked = format!("{} {}", request.method(), request.uri());
     if due == Some(Moment::Before) {
-        (shared.strike)();
+        (shared.strike)(&asked);
         return std::future::pending().await;
     }
     let (mut head, body) = request.into_parts();
@@ -125,7 +126,7 @@ async fn forward(State(shared): State<Arc<Shared>>, request: Request) -> Respons
         return failed();
     };
     if due == Some(Moment::After) {
-        (shared.strike)();
+        (shared.strike)(&asked);
         return std::future::pending().await;
     }
     let (mut head, body) = reply.into_parts();
