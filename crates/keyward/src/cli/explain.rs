@@ -13,6 +13,8 @@ use super::exit::Failure;
 use super::output::OutputArgs;
 use super::target::{Target, TargetArgs};
 use super::words::{self, ago, until};
+use crate::controllers::Reach;
+use crate::controllers::gitlab::{Allowed, BaseUrl};
 use crate::engine::ask::ask;
 use crate::engine::facts::facts;
 use crate::engine::observe::{Memory, observe};
@@ -36,6 +38,17 @@ pub(crate) struct ExplainArgs {
     /// Put the questions that come up to the issuer, with the login of the resource
     #[arg(long)]
     ask_issuer: bool,
+    /// With --ask-issuer: speak without TLS where the issuer's address says so, as `keyward run` has it
+    #[arg(long, env = "KEYWARD_ALLOW_PLAIN_HTTP")]
+    allow_plain_http: bool,
+    /// With --ask-issuer: a GitLab that may be asked, as `keyward run` has it [default: only gitlab.com]
+    #[arg(
+        long,
+        value_name = "URL",
+        value_delimiter = ',',
+        env = "KEYWARD_ALLOW_BASE_URL"
+    )]
+    allow_base_url: Vec<BaseUrl>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -53,7 +66,16 @@ struct Explanation {
 }
 
 pub(crate) async fn run(args: ExplainArgs) -> Result<(), Failure> {
-    let target = args.target.find().await?;
+    // A login goes only where a person says, whatever a resource says. Who asks nobody need not be told.
+    let reach = if args.ask_issuer {
+        Reach {
+            plain_http: args.allow_plain_http,
+            base_urls: Allowed::Only(args.allow_base_url.clone()),
+        }
+    } else {
+        Reach::anything()
+    };
+    let target = args.target.find_reaching(&reach).await?;
     let explanation = explain(&target, args.ask_issuer).await?;
     args.output.print(&explanation, text)
 }

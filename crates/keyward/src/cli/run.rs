@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::cluster::{Cluster, ClusterArgs};
 use super::exit::{Exit, Failure};
 use super::logs::{self, LogFormat};
-use crate::controllers::gitlab::BaseUrl;
+use crate::controllers::gitlab::{Allowed, BaseUrl};
 use crate::controllers::{self, Reach};
 use crate::engine::lease::LeaseOptions;
 use crate::engine::trouble::Fault;
@@ -156,7 +156,7 @@ fn listen(text: &str) -> Result<Listen, String> {
 pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
     let allowed = Reach {
         plain_http: args.allow_plain_http,
-        base_urls: args.allow_base_url.clone(),
+        base_urls: Allowed::Only(args.allow_base_url.clone()),
     };
     let kinds = chosen(&args.controllers, &allowed)?;
     logs::install(args.log_format, &args.log_level)?;

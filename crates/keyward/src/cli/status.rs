@@ -13,6 +13,7 @@ use super::holders::{self, Held};
 use super::output::{OutputArgs, table};
 use super::target::{known_kinds, ledger_of};
 use super::words::until;
+use crate::controllers::Reach;
 use crate::engine::world::Clock;
 use crate::engine::{Kind, conditions, names};
 
@@ -89,7 +90,7 @@ async fn rows(client: &Client, namespace: Option<&str>) -> Result<Vec<Row>, Fail
     };
     let mut held = None;
     let mut rows = Vec::new();
-    for known in known_kinds() {
+    for known in known_kinds(&Reach::anything()) {
         let resource = known.kind.resource();
         let api: Api<DynamicObject> = match namespace {
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),

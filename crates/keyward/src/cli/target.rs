@@ -9,7 +9,7 @@ use lifecycle::{Ledger, LedgerState};
 
 use super::cluster::ClusterArgs;
 use super::exit::{Exit, Failure};
-use crate::controllers;
+use crate::controllers::{self, Reach};
 use crate::engine::{Kind, names};
 
 /// One resource, as people name it.
@@ -40,9 +40,9 @@ pub(crate) struct Known {
 }
 
 /// Every kind that has a life cycle, whether its controller runs by default or not.
-pub(crate) fn known_kinds() -> Vec<Known> {
+pub(crate) fn known_kinds(reach: &Reach) -> Vec<Known> {
     let crds = crate::api::crds();
-    controllers::all(&controllers::Reach::default())
+    controllers::all(reach)
         .into_iter()
         .flat_map(|controller| controller.kinds)
         .map(|kind| {
@@ -66,8 +66,8 @@ pub(crate) fn known_kinds() -> Vec<Known> {
         .collect()
 }
 
-fn kind_named(word: &str) -> Result<Arc<dyn Kind>, Failure> {
-    let known = known_kinds();
+fn kind_named(word: &str, reach: &Reach) -> Result<Arc<dyn Kind>, Failure> {
+    let known = known_kinds(reach);
     let wanted = word.to_lowercase();
     if let Some(found) = known.iter().find(|kind| kind.words.contains(&wanted)) {
         return Ok(found.kind.clone());
@@ -87,14 +87,19 @@ fn kind_named(word: &str) -> Result<Arc<dyn Kind>, Failure> {
 }
 
 impl TargetArgs {
+    /// For who asks no issuer anything.
     pub(crate) async fn find(&self) -> Result<Target, Failure> {
+        self.find_reaching(&Reach::anything()).await
+    }
+
+    pub(crate) async fn find_reaching(&self, reach: &Reach) -> Result<Target, Failure> {
         let Some((kind, name)) = self.resource.split_once('/') else {
             return Err(
                 Failure::new(Exit::Usage, format!("{} names no kind", self.resource))
                     .hint("use KIND/NAME, such as appcred/ac-barbican"),
             );
         };
-        let kind = kind_named(kind)?;
+        let kind = kind_named(kind, reach)?;
         if name.is_empty() || name.contains('/') {
             return Err(
                 Failure::new(Exit::Usage, format!("{} names no resource", self.resource))

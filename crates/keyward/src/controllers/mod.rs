@@ -19,7 +19,7 @@ pub fn all(reach: &Reach) -> Vec<Controller> {
         Controller {
             name: "gitlab",
             by_default: true,
-            kinds: gitlab::kinds(&reach.base_urls, reach.plain_http),
+            kinds: gitlab::kinds_reaching(&reach.base_urls, reach.plain_http),
         },
         Controller {
             name: "demo",
@@ -34,8 +34,18 @@ pub fn all(reach: &Reach) -> Vec<Controller> {
 pub struct Reach {
     /// Issuers may be spoken to without TLS.
     pub plain_http: bool,
-    /// Every GitLab that resources may name. None: gitlab.com alone.
-    pub base_urls: Vec<gitlab::BaseUrl>,
+    /// Every GitLab that resources may name.
+    pub base_urls: gitlab::Allowed,
+}
+
+impl Reach {
+    /// For who reaches nothing, and must not judge what another process was allowed to.
+    pub fn anything() -> Self {
+        Self {
+            plain_http: true,
+            base_urls: gitlab::Allowed::Any,
+        }
+    }
 }
 
 /// One word for `--controllers`, and the kinds that it switches on.

@@ -50,6 +50,9 @@ pub struct TokenSpecBase {
         regex(pattern = "^https?://[^/?#@\\s]+(/[^?#\\s]*)?$")
     )]
     pub base_url: String,
+    /// Certificates (PEM) to trust instead of the system's, for a GitLab whose certificate is of a private authority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_bundle_secret_ref: Option<CaBundleRef>,
     /// The longest life that this GitLab gives a token, in days.
     #[serde(default = "a_year")]
     #[schemars(range(min = 1, max = 400))]
@@ -156,6 +159,20 @@ pub struct SecretKeyRef {
     pub key: String,
 }
 
+/// One key of a Secret in the same namespace, with certificates.
+#[derive(KubeSchema, Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CaBundleRef {
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
+    pub name: String,
+    #[serde(default = "ca_crt")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = "^[-._a-zA-Z0-9]+$"))]
+    pub key: String,
+}
+
 /// Roles of GitLab, from the least to the most.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -196,6 +213,10 @@ pub enum DeletionPolicy {
 
 fn gitlab_com() -> String {
     GITLAB_COM.to_owned()
+}
+
+fn ca_crt() -> String {
+    "ca.crt".to_owned()
 }
 
 fn a_year() -> i32 {

@@ -31,7 +31,7 @@ use crate::engine::{Closed, Kind, Reader, Terms, Wish, names};
 use cycles::Dependencies;
 use place::{Place, Places};
 
-pub use place::BaseUrl;
+pub use place::{Allowed, BaseUrl};
 
 /// A leaving resource whose tokens cannot be revoked is let go after this time, with a warning that names them: they
 /// end by themselves.
@@ -76,11 +76,15 @@ pub struct GitLab {
 
 /// The three kinds, speaking to these addresses and no others; to gitlab.com alone if there are none.
 pub fn kinds(allowed: &[BaseUrl], plain_http: bool) -> Vec<Arc<dyn Kind>> {
+    kinds_reaching(&Allowed::Only(allowed.to_vec()), plain_http)
+}
+
+pub fn kinds_reaching(allowed: &Allowed, plain_http: bool) -> Vec<Arc<dyn Kind>> {
     let all: Arc<[(Which, ApiResource)]> = [Which::Project, Which::Group, Which::Personal]
         .into_iter()
         .map(|which| (which, which.resource()))
         .collect();
-    let places = Arc::new(Places::new(allowed, plain_http));
+    let places = Arc::new(Places::new(allowed.clone(), plain_http));
     let dependencies = Arc::new(Dependencies::default());
     all.iter()
         .map(|(which, resource)| -> Arc<dyn Kind> {
@@ -227,7 +231,8 @@ impl Kind for GitLab {
 
     fn without_login(&self, object: &DynamicObject) -> Option<Arc<dyn Source>> {
         let place = Place::of(self.which, object).ok()?;
-        self.places.source(&place, None).ok()
+        let namespace = object.namespace().unwrap_or_default();
+        self.places.without_login(&namespace, &place).ok()
     }
 
     /// In place, the one name there is.

@@ -13,7 +13,7 @@ use sources::{SecretValue, Source};
 
 use super::Which;
 use super::spec::invalid;
-use crate::api::gitlab::shared::{GITLAB_COM, SecretKeyRef};
+use crate::api::gitlab::shared::{CaBundleRef, GITLAB_COM, SecretKeyRef};
 use crate::engine::{Closed, Reader};
 
 /// Everything of a spec that a source is opened with. It is what is written down when a token is made, so that the token
@@ -23,6 +23,12 @@ use crate::engine::{Closed, Reader};
 pub(super) struct Place {
     #[serde(rename = "baseURL", default = "gitlab_com")]
     pub(super) base_url: String,
+    #[serde(
+        rename = "caBundleSecretRef",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    trusts: Option<CaBundleRef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     project: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -160,25 +166,50 @@ impl BaseUrl {
     }
 }
 
+/// Which addresses may be spoken to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Allowed {
+    /// These, and what is below them; gitlab.com alone if there are none.
+    Only(Vec<BaseUrl>),
+    /// For who speaks to none of them and only tells what would be done.
+    Any,
+}
+
+impl Default for Allowed {
+    fn default() -> Self {
+        Self::Only(Vec::new())
+    }
+}
+
 /// The servers that are known, one pool of connections each, and those that may be spoken to.
 #[derive(Debug)]
 pub(super) struct Places {
-    allowed: Vec<BaseUrl>,
+    allowed: Allowed,
     plain_http: bool,
-    servers: Mutex<HashMap<String, Arc<Server>>>,
+    /// By address and by whom they are trusted for: a certificate that one namespace trusts is no other's.
+    servers: Mutex<HashMap<(String, Certificates), Arc<Server>>>,
+    /// What was read last, by namespace, Secret and key.
+    read: Mutex<HashMap<(String, CaBundleRef), Certificates>>,
 }
 
+/// A private authority's, or none for the system's.
+type Certificates = Option<Arc<[u8]>>;
+
+/// More servers than this are not kept connected; what is forgotten is connected to anew.
+const MOST_SERVERS: usize = 256;
+
 impl Places {
-    /// Without any address, gitlab.com alone is allowed.
-    pub(super) fn new(allowed: &[BaseUrl], plain_http: bool) -> Self {
-        let mut allowed = allowed.to_vec();
-        if allowed.is_empty() {
-            allowed.extend(GITLAB_COM.parse::<BaseUrl>());
+    pub(super) fn new(mut allowed: Allowed, plain_http: bool) -> Self {
+        if let Allowed::Only(known) = &mut allowed
+            && known.is_empty()
+        {
+            known.extend(GITLAB_COM.parse::<BaseUrl>());
         }
         Self {
             allowed,
             plain_http,
             servers: Mutex::default(),
+            read: Mutex::default(),
         }
     }
 
@@ -189,7 +220,9 @@ impl Places {
         reader: &mut Reader<'_>,
     ) -> Result<Arc<dyn Source>, Closed> {
         // Before anything is read: an address that may not be spoken to is refused whatever the login.
-        self.server(&place.base_url)?;
+        self.may_speak_to(&place.base_url)?;
+        // Before the login: without one, the way that is left needs the certificates all the same.
+        let trusted = self.certificates(place, reader).await?;
         let by = match (&place.login, place.home()) {
             (Some(by), Some(_)) => by.clone(),
             // What is in its own Secret is login and credential at once.
@@ -200,16 +233,61 @@ impl Places {
             (None, Some(_)) => return Err(invalid("apiTokenSecretRef must name a Secret").into()),
         };
         let login = login(reader, &by.name, &by.key).await?;
-        Ok(self.source(place, Some(&login))?)
+        Ok(self.source(place, trusted, Some(&login))?)
     }
 
     /// Without a login a token can still end itself.
-    pub(super) fn source(
+    pub(super) fn without_login(
+        &self,
+        namespace: &str,
+        place: &Place,
+    ) -> Result<Arc<dyn Source>, Refusal> {
+        let trusted = place.trusts.as_ref().and_then(|by| {
+            let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+            read.get(&(namespace.to_owned(), by.clone())).cloned()?
+        });
+        self.source(place, trusted, None)
+    }
+
+    /// The certificates that the place names, if it names any.
+    async fn certificates(
         &self,
         place: &Place,
+        reader: &mut Reader<'_>,
+    ) -> Result<Certificates, Closed> {
+        let Some(by) = &place.trusts else {
+            return Ok(None);
+        };
+        let missing = |detail: String| {
+            Closed::Refused(Refusal {
+                because: Because::IssuerMissing,
+                detail,
+            })
+        };
+        let CaBundleRef { name, key } = by;
+        let Some((values, _)) = reader.secret(name).await? else {
+            return Err(missing(format!(
+                "the CA bundle, Secret {name}, is not there"
+            )));
+        };
+        let Some(bundle) = values.get(key) else {
+            return Err(missing(format!(
+                "the CA bundle, Secret {name}, has no key {key}"
+            )));
+        };
+        let trusted: Certificates = Some(Arc::from(bundle.expose()));
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        read.insert((reader.namespace().to_owned(), by.clone()), trusted.clone());
+        Ok(trusted)
+    }
+
+    fn source(
+        &self,
+        place: &Place,
+        trusted: Certificates,
         login: Option<&SecretValue>,
     ) -> Result<Arc<dyn Source>, Refusal> {
-        let server = self.server(&place.base_url)?;
+        let server = self.server(&place.base_url, trusted)?;
         let key = &place.export.key;
         let Some(home) = place.home() else {
             return Ok(Arc::new(PersonalToken::new(server, login, key)));
@@ -220,27 +298,40 @@ impl Places {
     }
 
     /// Checked when connecting, by the address as it is then.
-    fn server(&self, base_url: &str) -> Result<Arc<Server>, Refusal> {
+    fn may_speak_to(&self, base_url: &str) -> Result<(), Refusal> {
         let wanted: BaseUrl = base_url.parse().map_err(invalid)?;
-        if !self.allowed.iter().any(|allowed| allowed.covers(&wanted)) {
-            let known: Vec<String> = self.allowed.iter().map(BaseUrl::text).collect();
+        let Allowed::Only(allowed) = &self.allowed else {
+            return Ok(());
+        };
+        if !allowed.iter().any(|allowed| allowed.covers(&wanted)) {
+            let known: Vec<String> = allowed.iter().map(BaseUrl::text).collect();
             return Err(invalid(format!(
                 "baseURL {base_url} is not among the addresses this operator may speak to ({}); whoever runs it can allow it with --allow-base-url",
                 known.join(", ")
             )));
         }
+        Ok(())
+    }
+
+    fn server(&self, base_url: &str, trusted: Certificates) -> Result<Arc<Server>, Refusal> {
+        self.may_speak_to(base_url)?;
+        let key = (base_url.to_owned(), trusted);
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(server) = servers.get(base_url) {
+        if let Some(server) = servers.get(&key) {
             return Ok(server.clone());
         }
         let settings = Settings {
             allow_plain_http: self.plain_http,
+            ca_bundle: key.1.as_deref().map(<[u8]>::to_vec),
             ..Settings::default()
         };
         let server = Server::new(base_url, &settings)
             .map_err(|error| invalid(format!("baseURL cannot be used: {}", error.detail)))?;
         let server = Arc::new(server);
-        servers.insert(base_url.to_owned(), server.clone());
+        if servers.len() >= MOST_SERVERS {
+            servers.clear();
+        }
+        servers.insert(key, server.clone());
         Ok(server)
     }
 }
@@ -317,9 +408,9 @@ mod tests {
 
     #[test]
     fn without_a_list_only_gitlab_com_is_spoken_to() {
-        let places = Places::new(&[], true);
-        assert!(places.server(GITLAB_COM).is_ok());
-        let refused = places.server("http://169.254.169.254").unwrap_err();
+        let places = Places::new(Allowed::default(), true);
+        assert!(places.server(GITLAB_COM, None).is_ok());
+        let refused = places.server("http://169.254.169.254", None).unwrap_err();
         assert!(refused.detail.contains("--allow-base-url"));
     }
 }
