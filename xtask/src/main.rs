@@ -51,8 +51,9 @@ enum Task {
     Requirements,
     /// Run the real control plane and the operator until Ctrl-C; prints the KUBECONFIG to use
     Up {
-        /// Also run a real server: `keystone`, with its users' passwords and sample manifests in namespace openstack
-        #[arg(long, value_parser = ["keystone"])]
+        /// Also run a server: `keystone`, a real one, with its users' passwords and sample manifests in namespace
+        /// openstack; or `gitlab`, a stand-in, with a login and sample manifests in namespace team-a
+        #[arg(long, value_parser = ["keystone", "gitlab"])]
         with: Vec<String>,
         /// Passed on to `keyward run`
         #[arg(last = true)]

@@ -14,6 +14,8 @@ use testbed::keystone::real::{Keystone, Options};
 use testbed::keystone::{SERVICE_USERS, password_of};
 use tokio::process::Command;
 
+use crate::samples;
+
 const NAMESPACE: &str = "openstack";
 const PASSWORDS: &str = "osp-secret";
 /// What a sample manifest says where the address of Keystone (without `/v3`) belongs.
@@ -29,7 +31,12 @@ pub(crate) async fn start(
     fs::write(openrc(&keystone), login_as_admin(&keystone.url()))?;
     store_passwords(plane).await?;
     if let Some(samples) = samples {
-        apply(plane, &samples.join("keystone"), &keystone.url()).await?;
+        let url = keystone.url();
+        let fitted = |manifest: &str| manifest.replace(URL_HERE, &url);
+        let applied = samples::apply(plane, &samples.join("keystone"), fitted).await?;
+        if let Some(applied) = applied {
+            be_the_operator_of_keystone(plane, &applied.join("keystoneapi.yaml")).await?;
+        }
     }
     Ok(keystone)
 }
@@ -102,39 +109,6 @@ fn selector(user: &str) -> String {
         .chain(letters)
         .chain("Password".chars())
         .collect()
-}
-
-/// The manifests lie beside the servers' files, with the address in them, so that they can be changed and applied again.
-async fn apply(plane: &ControlPlane, samples: &Path, url: &str) -> anyhow::Result<()> {
-    let into = plane.dir().join("samples");
-    fs::create_dir_all(&into)?;
-    let mut found = false;
-    for entry in fs::read_dir(samples).into_iter().flatten() {
-        let path = entry?.path();
-        let (Some(name), true) = (
-            path.file_name(),
-            path.extension().is_some_and(|e| e == "yaml"),
-        ) else {
-            continue;
-        };
-        let manifest = fs::read_to_string(&path)?.replace(URL_HERE, url);
-        fs::write(into.join(name), manifest)?;
-        found = true;
-    }
-    if !found {
-        return Ok(());
-    }
-    let applied = Command::from(plane.kubectl(["apply", "-f"]))
-        .arg(&into)
-        .output()
-        .await
-        .context("running kubectl apply")?;
-    ensure!(
-        applied.status.success(),
-        "kubectl apply of the samples: {}",
-        String::from_utf8_lossy(&applied.stderr).trim()
-    );
-    be_the_operator_of_keystone(plane, &into.join("keystoneapi.yaml")).await
 }
 
 /// In a cloud, whoever runs Keystone says in a status where it is and that it is ready; `kubectl apply` leaves status

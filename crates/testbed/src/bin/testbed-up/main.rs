@@ -1,16 +1,20 @@
 //! The real stack, left running until Ctrl-C:
-//! `testbed-up [--keyward PROGRAM] [--with keystone] [--samples DIR] [-- ARGS OF keyward run]`.
+//! `testbed-up [--keyward PROGRAM] [--with keystone|gitlab]... [--samples DIR] [-- ARGS OF keyward run]`.
 //!
 //! Without `--keyward` only the control plane runs. With it: the definitions, the operator, a stand-in issuer, its login
 //! in a Secret, and a sample credential that is kept. `--with keystone` adds a real Keystone, the passwords of its users
-//! in a Secret, and the manifests in `DIR/keystone`.
+//! in a Secret, and the manifests in `DIR/keystone`; `--with gitlab` a stand-in GitLab, a login there in a Secret, and the
+//! manifests in `DIR/gitlab`.
 
+mod gitlab;
 mod keystone;
+mod samples;
 
 use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
+use gitlab::GitLab;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::PostParams;
@@ -21,12 +25,13 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
 const USAGE: &str =
-    "use: testbed-up [--keyward PROGRAM] [--with keystone] [--samples DIR] [-- ARGS]";
+    "use: testbed-up [--keyward PROGRAM] [--with keystone|gitlab]... [--samples DIR] [-- ARGS]";
 
 #[derive(Default)]
 struct Arguments {
     keyward: Option<PathBuf>,
     with_keystone: bool,
+    with_gitlab: bool,
     samples: Option<PathBuf>,
     run: Vec<String>,
 }
@@ -43,6 +48,7 @@ fn arguments() -> anyhow::Result<Arguments> {
             ("--keyward", _) => arguments.keyward = Some(value.into()),
             ("--samples", _) => arguments.samples = Some(value.into()),
             ("--with", "keystone") => arguments.with_keystone = true,
+            ("--with", "gitlab") => arguments.with_gitlab = true,
             (word, value) => bail!("unknown argument {word} {value}; {USAGE}"),
         }
     }
@@ -70,16 +76,17 @@ async fn main() -> anyhow::Result<()> {
     } else {
         None
     };
+    let gitlab = if arguments.with_gitlab {
+        Some(gitlab::start(&plane, arguments.samples.as_deref()).await?)
+    } else {
+        None
+    };
     let (mut operator, issuer, sample) = match &arguments.keyward {
         Some(keyward) => {
             let issuer = StandIn::start_on(0, Control::On).context("starting the issuer")?;
             let sample = sample(&plane, &issuer).await?;
-            let controllers = if arguments.with_keystone {
-                "appcred,demo"
-            } else {
-                "demo"
-            };
-            let operator = operator(keyward, &plane, controllers, &arguments.run)?;
+            let run = operators_words(&arguments, gitlab.as_ref());
+            let operator = operator(keyward, &plane, &run)?;
             (Some(operator), Some(issuer), Some(sample))
         }
         None => (None, None, None),
@@ -116,6 +123,9 @@ async fn main() -> anyhow::Result<()> {
     if let Some(keystone) = &keystone {
         keystone::explain(keystone, &mut out)?;
     }
+    if let Some(gitlab) = &gitlab {
+        gitlab.explain(&mut out)?;
+    }
     writeln!(out, "Ctrl-C stops everything and removes it.")?;
     out.flush()?;
 
@@ -129,7 +139,7 @@ async fn main() -> anyhow::Result<()> {
     {
         operator.kill().await?;
     }
-    drop(keystone);
+    drop((keystone, gitlab));
     plane.stop().await?;
     match ended {
         Some(status) => bail!("keyward ended by itself: {status}"),
@@ -195,22 +205,30 @@ async fn sample(plane: &ControlPlane, issuer: &StandIn) -> anyhow::Result<PathBu
     Ok(path)
 }
 
-fn operator(
-    keyward: &PathBuf,
-    plane: &ControlPlane,
-    controllers: &str,
-    more: &[String],
-) -> anyhow::Result<Child> {
-    // The sample is of the one kind that runs only when it is named; a second stack needs a port of its own.
-    let ours = [("--controllers", controllers), ("--listen", "127.0.0.1:0")];
-    let unless_given = ours
-        .iter()
-        .filter(|(option, _)| !more.iter().any(|word| word.starts_with(option)))
-        .flat_map(|(option, value)| [option, value]);
+/// What the operator is told, each unless the caller says otherwise.
+fn operators_words(arguments: &Arguments, gitlab: Option<&GitLab>) -> Vec<String> {
+    // The sample is of the one kind that runs only when it is named.
+    let mut controllers = vec!["demo"];
+    controllers.extend(arguments.with_keystone.then_some("appcred"));
+    controllers.extend(gitlab.map(|_| "gitlab"));
+    let mut ours = vec![
+        ("--controllers", controllers.join(",")),
+        // A second stack needs a port of its own.
+        ("--listen", "127.0.0.1:0".to_owned()),
+    ];
+    ours.extend(gitlab.map(|gitlab| ("--allow-base-url", gitlab.url())));
+    let is_given = |option: &str| arguments.run.iter().any(|word| word.starts_with(option));
+    let unless_given = ours.into_iter().filter(|(option, _)| !is_given(option));
+    unless_given
+        .flat_map(|(option, value)| [option.to_owned(), value])
+        .chain(arguments.run.iter().cloned())
+        .collect()
+}
+
+fn operator(keyward: &PathBuf, plane: &ControlPlane, words: &[String]) -> anyhow::Result<Child> {
     Command::new(keyward)
         .arg("run")
-        .args(unless_given)
-        .args(more)
+        .args(words)
         .env("KUBECONFIG", plane.kubeconfig())
         .kill_on_drop(true)
         .spawn()
