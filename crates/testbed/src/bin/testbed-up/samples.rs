@@ -14,9 +14,9 @@ pub(crate) async fn apply(
     samples: &Path,
     fitted: impl Fn(&str) -> String,
 ) -> anyhow::Result<Option<PathBuf>> {
-    let of = samples.file_name().unwrap_or_default();
-    let into = plane.dir().join("samples").join(of);
+    let into = plane.dir().join("samples");
     fs::create_dir_all(&into)?;
+    let mut apply = Command::from(plane.kubectl(["apply"]));
     let mut found = false;
     for entry in fs::read_dir(samples).into_iter().flatten() {
         let path = entry?.path();
@@ -26,17 +26,15 @@ pub(crate) async fn apply(
         ) else {
             continue;
         };
-        fs::write(into.join(name), fitted(&fs::read_to_string(&path)?))?;
+        let written = into.join(name);
+        fs::write(&written, fitted(&fs::read_to_string(&path)?))?;
+        apply.arg("-f").arg(written);
         found = true;
     }
     if !found {
         return Ok(None);
     }
-    let applied = Command::from(plane.kubectl(["apply", "-f"]))
-        .arg(&into)
-        .output()
-        .await
-        .context("running kubectl apply")?;
+    let applied = apply.output().await.context("running kubectl apply")?;
     ensure!(
         applied.status.success(),
         "kubectl apply of the samples: {}",
