@@ -361,8 +361,8 @@ async fn real_all_nine_events_of_the_design_are_written() {
             .collect();
         missing.is_empty()
     };
-    let waited = until("all nine", PATIENCE, all).await;
-    assert!(waited.is_ok(), "{missing:?}: {:#?}", events(&forge).await);
+    let outcome = until("all nine", PATIENCE, all).await;
+    assert!(outcome.is_ok(), "{missing:?}: {:#?}", events(&forge).await);
 
     for (name, reason) in [
         ("hasty", "InvalidGracePeriod"),

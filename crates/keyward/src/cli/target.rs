@@ -175,12 +175,15 @@ mod tests {
             "democredentials.demo.keyward.dev",
         ] {
             assert_eq!(
-                kind_named(word).unwrap().resource().kind,
+                kind_named(word, &Reach::anything())
+                    .unwrap()
+                    .resource()
+                    .kind,
                 "DemoCredential",
                 "{word}"
             );
         }
-        let failure = kind_named("secret").unwrap_err();
+        let failure = kind_named("secret", &Reach::anything()).unwrap_err();
         assert_eq!(failure.exit, Exit::Usage);
         assert!(failure.to_string().contains("DemoCredential (democred)"));
     }

@@ -174,9 +174,9 @@ impl Scene<'_> {
         until(&what, PATIENCE, settled).await?;
         if works {
             // Whoever brings a new one ends the old one too: it was never rotated with.
-            before
-                .iter()
-                .for_each(|id| assert!(self.forge.gitlab.revoke(*id)));
+            for id in before {
+                assert!(self.forge.gitlab.revoke(id));
+            }
         } else {
             // Its value came in an answer that nobody got, or died with the process.
             self.left_behind = before.into_iter().collect();

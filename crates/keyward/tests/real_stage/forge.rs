@@ -175,8 +175,8 @@ impl Forge {
     pub(crate) async fn until_live(&self, wanted: &[u64], when: &str) -> Result<(), String> {
         let wanted: BTreeSet<u64> = wanted.iter().copied().collect();
         let alone = async || self.live() == wanted;
-        let waited = until(when, PATIENCE, alone).await;
-        waited.map_err(|error| {
+        let outcome = until(when, PATIENCE, alone).await;
+        outcome.map_err(|error| {
             let live = self.live();
             format!("orphan: {error}: {live:?} are alive, and not {wanted:?}")
         })

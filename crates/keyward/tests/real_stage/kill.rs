@@ -1,5 +1,7 @@
 //! kill -9 at every request of a life: where to strike, what strikes, and the verdict over all lives.
 
+#![allow(clippy::print_stdout, reason = "figures are for people")]
+
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
