@@ -263,6 +263,42 @@ async fn a_target_that_cannot_be_written_is_noticed_before_anything_is_minted() 
     forge.assert_live(&[current]);
 }
 
+/// GL5: reserving it is allowed, and writing a value is not.
+#[tokio::test]
+async fn a_target_that_takes_no_value_is_noticed_before_anything_is_minted() {
+    let forge = Forge::new().await;
+    let operator = forge.operator().await;
+    forge.create(forge.example()).await;
+    forge.until_settled().await;
+    let first = forge.current().await;
+    forge.server.faults().plan(|line| {
+        let stores = line.verb == Verb::Update && line.resource == "secrets";
+        if line.user_agent == OPERATOR && stores {
+            apiserver::Fault::Error(403)
+        } else {
+            apiserver::Fault::Pass
+        }
+    });
+    forge.rotate("now").await;
+    forge
+        .until("the trouble is told", || async {
+            forge.events_of("RotationFailed") > 0
+        })
+        .await;
+    assert_eq!(forge.minted(), 1);
+    assert_eq!(forge.use_exported().await, Use::Works);
+    forge.assert_live(&[first]);
+    forge.server.faults().clear();
+    forge
+        .until("it is made good", || async {
+            forge.live_through(&operator, minutes(5)).await;
+            forge.current().await != first && forge.is_settled(Kind::Project, NAME).await
+        })
+        .await;
+    let current = forge.current().await;
+    forge.assert_live(&[current]);
+}
+
 /// GL35: two operators without a lease. A double mint is seen by its mark, and undone.
 #[tokio::test]
 async fn two_operators_at_once_end_with_one_token() {

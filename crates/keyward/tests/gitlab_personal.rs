@@ -183,8 +183,9 @@ async fn a_value_that_cannot_be_stored_at_once_is_kept_until_it_is() {
 async fn a_secret_that_cannot_be_written_is_noticed_before_the_rotation() {
     let (forge, operator, first) = adopted().await;
     forge.server.faults().plan(|line| {
-        let writes = matches!(line.verb, Verb::Update | Verb::Patch);
-        if line.user_agent == OPERATOR && writes && line.resource == "secrets" {
+        // Reserving it is allowed, and writing a value is not: the dry run shows it.
+        let stores = line.verb == Verb::Update && line.resource == "secrets";
+        if line.user_agent == OPERATOR && stores {
             apiserver::Fault::Error(403)
         } else {
             apiserver::Fault::Pass
@@ -199,6 +200,18 @@ async fn a_secret_that_cannot_be_written_is_noticed_before_the_rotation() {
     assert_eq!(forge.rotations(), 1);
     assert_eq!(use_root(&forge).await, Use::Works);
     forge.assert_live(&[first]);
+    // Nothing was sent with the value, so that it may be used for it later.
+    forge.server.faults().clear();
+    forge
+        .until("it is rotated", || async {
+            forge.live_through(&operator, minutes(5)).await;
+            forge.current_of(Kind::Personal, ROOT_NAME).await != first
+        })
+        .await;
+    forge.until_personal_settled().await;
+    assert_eq!(forge.rotations(), 2);
+    let second = forge.current_of(Kind::Personal, ROOT_NAME).await;
+    forge.assert_live(&[second]);
 }
 
 /// GL24: a tool brings the first value back, which is revoked. Used to rotate, it would end the whole family.

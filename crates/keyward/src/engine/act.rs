@@ -184,6 +184,10 @@ async fn claim(world: &World, sight: &mut Sight, version: Version) -> Result<(),
         .find(|secret| secret.name_any() == target.as_str())
         .cloned();
     if let Some(known) = known {
+        if secrets::read(sight.kind.as_ref(), &known).is_some_and(|stored| stored.version < version)
+        {
+            try_dry(world, sight, &known, &wish).await?;
+        }
         let mut annotations = json!({ names::CLAIM: version.to_string() });
         if let Some(digest) = digest_when_claimed(sight, &known) {
             annotations[names::DIGEST] = digest.into();
@@ -207,12 +211,33 @@ async fn claim(world: &World, sight: &mut Sight, version: Version) -> Result<(),
         .await
     {
         Ok(created) => {
+            let tried = try_dry(world, sight, &created, &wish).await;
             sight.saw_secret(created);
-            Ok(())
+            tried
         }
         Err(Fault::Outrun(_)) => take_over(world, sight, &target, version, &wish).await,
         Err(fault) => Err(fault),
     }
+}
+
+/// Asks the API server whether it would take a value in this Secret. Nothing changes. A right to write that is missing,
+/// or a rule of somebody's that is in the way, is noticed before a value is made that could not be kept.
+async fn try_dry(world: &World, sight: &Sight, known: &Secret, wish: &Wish) -> Result<(), Fault> {
+    if wish.keys.is_empty() {
+        return Ok(());
+    }
+    let trial = secrets::with_a_value(known, &wish.keys);
+    let params = PostParams {
+        field_manager: Some(names::MANAGER.into()),
+        dry_run: true,
+    };
+    let api = world.secrets(&sight.namespace());
+    let name = known.name_any();
+    let tried = api.replace(&name, &params, &trial);
+    world
+        .timed("trying to write the Secret", tried)
+        .await
+        .map(|_| ())
 }
 
 /// A value that rotates itself is used for that once, so the claim says which value it was made on: when a person puts

@@ -116,6 +116,18 @@ pub fn swapped(
     secret
 }
 
+/// The same Secret with something under these keys, for a trial that stores nothing.
+pub fn with_a_value(present: &Secret, keys: &[String]) -> Secret {
+    let mut secret = present.clone();
+    let data = secret.data.get_or_insert_default();
+    data.extend(
+        keys.iter()
+            .map(|key| (key.clone(), ByteString(b"trial".to_vec()))),
+    );
+    secret.metadata.managed_fields = None;
+    secret
+}
+
 /// The keys of this Secret that are ours; `None`: all of them.
 fn our_keys(secret: &Secret) -> Option<Vec<&str>> {
     let keys = secret.annotations().get(names::KEYS)?;
