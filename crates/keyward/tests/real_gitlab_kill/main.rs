@@ -174,14 +174,16 @@ fn sampler(
 }
 
 /// A rotation of itself ends the old value before the new one can be stored: GitLab has no other. But only while the
-/// resource has one under way, or says that it is not ready.
+/// resource has one under way, or says that it is not ready; who finds one begun and does not know its end says so.
 fn is_rotating_or_says_so(resource: &DynamicObject) -> bool {
     let conditions = resource.data["status"]["conditions"].as_array();
-    let is_ready = conditions
+    let ready = conditions
         .into_iter()
         .flatten()
-        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
-    !ledger(resource)["intent"].is_null() || !is_ready
+        .find(|condition| condition["type"] == "Ready");
+    let says = |key: &str, what: &str| ready.is_some_and(|ready| ready[key] == what);
+    let is_rotating = !ledger(resource)["intent"].is_null() && !says("reason", "AttemptLost");
+    is_rotating || !says("status", "True")
 }
 
 fn ledger(resource: &DynamicObject) -> Value {

@@ -111,6 +111,13 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     if let Some(until) = somebody_may_be_rotating(s, intent)
         && until > s.now()
     {
+        // What is told of the credential meanwhile must be so: its value may be dead already.
+        if let Some(target) = s.target()
+            && answer(s.facts.works.as_ref(), target.version).is_none()
+        {
+            let question = Question::Works(target.version);
+            return Some(Choice::ask(question, Because::AttemptLost));
+        }
         waits.version_until(Because::AttemptLost, intent.version, Some(until));
         return None;
     }
