@@ -125,10 +125,10 @@ async fn real_two_hundred_tokens_on_one_schedule_come_spread() {
     forge.assert_no_leak(&launch, Some(&operator)).await;
 }
 
-fn limited(answer: TooMany) -> Settings {
+fn limited(requests: u32, answer: TooMany) -> Settings {
     Settings {
         rate_limit: Some(RateLimit {
-            requests: 40,
+            requests,
             window: WINDOW,
             answer,
         }),
@@ -136,13 +136,13 @@ fn limited(answer: TooMany) -> Settings {
     }
 }
 
-const WINDOW: Duration = Duration::from_secs(4);
+const WINDOW: Duration = Duration::from_secs(3);
 const CROWD: usize = 30;
 
-async fn crowd_at(namespace: &str, answer: TooMany) -> Vec<Journaled> {
+async fn crowd_at(namespace: &str, requests: u32, answer: TooMany) -> Vec<Journaled> {
     let begun = Instant::now();
     let stage = forge::stage(plane().await, Kind::Project).await;
-    let forge = Forge::with(&stage, namespace, limited(answer)).await;
+    let forge = Forge::with(&stage, namespace, limited(requests, answer)).await;
     let launch = forge.launch(None);
     let operator = launch.start();
     let all = crowd(&forge, CROWD, &json!({})).await;
@@ -166,7 +166,7 @@ async fn crowd_at(namespace: &str, answer: TooMany) -> Vec<Journaled> {
 async fn real_nobody_asks_before_the_time_that_gitlab_named() {
     const UNDER_WAY: SignedDuration = SignedDuration::from_millis(500);
     for (namespace, answer) in [("plain", TooMany::Plain), ("json", TooMany::Json)] {
-        let journal = crowd_at(namespace, answer).await;
+        let journal = crowd_at(namespace, 15, answer).await;
         let window = i64::try_from(WINDOW.as_secs()).unwrap();
         for refused in journal.iter().filter(|asked| asked.status == 429) {
             // Retry-After: whole seconds until the window ends.
@@ -192,7 +192,7 @@ async fn real_a_refusal_that_names_no_time_is_met_with_patience() {
         ("plain-silent", TooMany::PlainWithoutHeaders),
         ("json-silent", TooMany::JsonWithoutHeaders),
     ] {
-        let journal = crowd_at(namespace, answer).await;
+        let journal = crowd_at(namespace, 40, answer).await;
         let refused = journal.iter().filter(|asked| asked.status == 429).count();
         assert!(refused <= CROWD * 6, "{refused} requests were refused");
     }
