@@ -155,8 +155,12 @@ async fn a_collector_receives_what_a_scrape_shows() {
         .await;
     cluster.until_version("1.1").await;
     let success = Some(("result", "success"));
+    // What is known of a token is told at the end of the pass that counted it.
     eventually("the first rotation", || async {
         collector.value("token_rotator_rotation_attempts", success) == Some(1)
+            && collector
+                .value("token_rotator_rotation_interval", None)
+                .is_some()
     })
     .await;
     assert_eq!(

@@ -4,7 +4,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::scene::{Choice, Scene, Waits, still_there};
 use crate::schedule::later;
-use crate::{Because, Change, Entry, Holder, Purpose, Question, Retire, Step, Stored};
+use crate::{
+    Because, Change, Entry, Holder, Purpose, Question, Retire, Step, Stored, Trouble, TroubleKind,
+};
 
 /// How often a version that outlives its grace period by being used is looked at.
 const USE_IS_TOLD_AGAIN: SignedDuration = SignedDuration::from_mins(5);
@@ -186,7 +188,7 @@ fn wait_for_holders(
             Ok(referrers) => {
                 let again = later(
                     s.now(),
-                    crate::backoff(crate::TroubleKind::Unreachable, 4, &s.facts.uid),
+                    crate::backoff(TroubleKind::Unreachable, 4, &s.facts.uid),
                 );
                 waits.held(
                     Because::StillReferenced,
@@ -231,17 +233,21 @@ fn announce(
         return None;
     }
     let mut because = because;
+    let waits_for_peace = s.facts.policy.unused && !entry.closed;
     if tells_use && !loud {
         match &s.facts.referrers {
             Some(answer) if answer.about == entry.version => match &answer.is {
                 Ok(users) if users.is_empty() => return Some(None),
-                Ok(users) if s.facts.policy.unused && !entry.closed => {
+                Ok(users) if waits_for_peace => {
                     let again = later(s.now(), USE_IS_TOLD_AGAIN);
                     let because = Because::StillReferenced;
                     waits.held(because, entry.version, users, Some(again));
                     return None;
                 }
                 Ok(_) => because = Because::StillUsed,
+                Err(trouble) if will_never_be_told(trouble) && !waits_for_peace => {
+                    return Some(None);
+                }
                 // The same login would have to revoke it.
                 Err(trouble) => {
                     let purpose = Purpose::RetireVersion(entry.version);
@@ -256,6 +262,18 @@ fn announce(
     }
     let version = entry.version;
     Some(Some(Choice::act(Step::Warn { version, because }, because)))
+}
+
+/// The issuer answers, but not this question. A declared deadline does not wait for it.
+fn will_never_be_told(trouble: &Trouble) -> bool {
+    match trouble.kind {
+        TroubleKind::Rejected | TroubleKind::Unexpected => true,
+        TroubleKind::Denied
+        | TroubleKind::Conflict
+        | TroubleKind::Throttled
+        | TroubleKind::Unreachable
+        | TroubleKind::Cluster => false,
+    }
 }
 
 /// Revoke, have it confirmed, let the Secret go, strike it out: in this order, so that the id is known until the end.
