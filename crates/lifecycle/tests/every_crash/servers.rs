@@ -202,7 +202,7 @@ fn store(w: &mut World, c: &Configuration, r: Request) -> Reply {
             if w.find((Kind::Final, r.version, r.credential)).is_some() {
                 return Reply::Done;
             }
-            promises::before_a_store(w, r);
+            promises::before_a_store(w, c, r);
             create(
                 w,
                 Secret {
@@ -225,7 +225,7 @@ fn store(w: &mut World, c: &Configuration, r: Request) -> Reply {
             if !r.fresh || r.vanished || w.secrets[index].claim != r.version {
                 return Reply::Conflict;
             }
-            promises::before_a_store(w, r);
+            promises::before_a_store(w, c, r);
             target_written(w);
             let now = w.now;
             let target = &mut w.secrets[index];
