@@ -251,7 +251,11 @@ async fn a_value_that_a_person_brings_is_rotated_from() {
         })
         .await;
     assert_eq!(use_root(&forge).await, Use::Works);
-    assert!(!forge.live().contains(&fresh.id));
+    forge.until_personal_settled().await;
+    // The one it brings an end to was alive until then: only its own rotation would have ended it by itself.
+    let current = forge.current_of(Kind::Personal, ROOT_NAME).await;
+    forge.assert_live(&[current]);
+    assert!(fresh.id != current && first != current);
 }
 
 /// GL34: those who log in with it read the Secret again; they never send a rotate.

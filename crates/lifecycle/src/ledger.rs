@@ -161,6 +161,10 @@ pub struct Intent {
     /// What the credential must be able to do; a changed wish abandons the attempt.
     pub print: Fingerprint,
     pub since: Timestamp,
+    /// A credential that replaces itself starts from a value that a person brought, so that the current one stays alive
+    /// until it is revoked.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub brought: bool,
     /// The rotate annotation this answers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,

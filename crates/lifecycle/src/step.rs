@@ -97,6 +97,8 @@ pub enum Change {
     Bump,
     /// The open attempt is given up without a next one: what it made cannot be stored.
     GiveUp,
+    /// The attempt starts from a value that a person brought: the one before it does not die by itself.
+    Brought,
     /// The stored version becomes the current one.
     Publish,
     /// The previous version becomes the current one again.
@@ -185,6 +187,7 @@ impl Change {
             Self::Rebuilt => "rebuild",
             Self::Intent => "intent",
             Self::Bump => "bump",
+            Self::Brought => "brought",
             Self::Publish => "publish",
             Self::Rollback => "rollback",
             Self::GiveUp => "give-up",

@@ -124,6 +124,7 @@ fn record(change: Change, version: lifecycle::Version) -> String {
         Change::Close => {
             "end the grace period of the old version, because the current one is to be replaced at once".into()
         }
+        Change::Brought => "write down that a person brought another value, and that the one before is still alive".into(),
         Change::Seal => "write down that there is no way back to an old version any more".into(),
         Change::Adopt => "put a Secret that no record explains on its way out".into(),
         Change::Forget => "strike out a version that the issuer no longer knows".into(),

@@ -114,6 +114,7 @@ fn count(world: &World, sight: &Sight, step: &Step) {
         | Change::Rollback
         | Change::Seal
         | Change::Close
+        | Change::Brought
         | Change::Condemn
         | Change::Leave
         | Change::Adopt
@@ -326,6 +327,7 @@ fn announcement(sight: &Sight, step: &Step, decision: &Decision) -> Option<Note>
             | Change::Bump
             | Change::GiveUp
             | Change::Close
+            | Change::Brought
             | Change::Rebuilt
             | Change::Rollback
             | Change::Seal

@@ -70,6 +70,7 @@ pub(super) fn begin_a_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         cause,
         print: wanted.print.clone(),
         since: s.now(),
+        brought: false,
         token: s.resource.rotate.clone(),
         source: wanted.source.clone(),
     });

@@ -29,8 +29,12 @@ pub(super) fn publish_what_is_stored(s: &Scene, _: &mut Waits) -> Option<Choice>
     let mut ledger = s.ledger.clone();
     match s.facts.issuer.minting {
         // Its predecessor died when it was born.
-        Minting::SelfRotating => ledger.current = None,
-        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => {
+        Minting::SelfRotating if !intent.brought => ledger.current = None,
+        Minting::SelfRotating
+        | Minting::Chosen
+        | Minting::ReadBack
+        | Minting::ShownOnce
+        | Minting::Provided => {
             s.supersede_current(&mut ledger);
         }
     }

@@ -6,7 +6,7 @@ use super::mint::{answer, bump, holds, reserve};
 use super::scene::{Choice, Scene, Waits};
 use crate::schedule::{later, reason_for};
 use crate::{
-    Because, Intent, Minting, Purpose, Question, Step, Stored, TroubleKind, Verdict, Version,
+    Because, Change, Intent, Minting, Purpose, Question, Step, Stored, TroubleKind, Verdict, Version,
     Wanted,
 };
 
@@ -31,12 +31,27 @@ pub(super) fn rotate_itself(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choi
             Choice::rest(Because::RotationUnconfirmed)
         }
         Some(Ok(Verdict::Works)) if s.facts.mine == Some(intent.version) => {
-            reserve(s, intent.version)
+            note_what_was_brought(s, intent)
+                .or_else(|| reserve(s, intent.version))
                 .unwrap_or_else(|| Choice::act(Step::Mint(intent.version), intent.cause))
         }
         // Whoever opened this attempt has not reserved the Secret, so nothing was sent.
         Some(Ok(Verdict::Works)) => bump(s, wanted, Because::AttemptLost),
     }
+}
+
+/// Whether a value is another than the one we wrote can be seen until the Secret is reserved. It may be the same
+/// credential all the same, so the one before is ended after the rotation, when it is dead or another for certain.
+fn note_what_was_brought(s: &Scene, intent: &Intent) -> Option<Choice> {
+    let current = s.ledger.current.as_ref()?;
+    let target = s.target()?;
+    let brought = !target.intact && target.version == current.version;
+    if !brought || intent.brought || !s.facts.issuer.revokes {
+        return None;
+    }
+    let mut ledger = s.ledger.clone();
+    ledger.intent.as_mut()?.brought = true;
+    Some(Choice::record(Change::Brought, ledger, intent.cause))
 }
 
 /// Is it our own value that is refused, or one that somebody else has put there?

@@ -524,7 +524,7 @@ fn request(
         Step::Record { change, ledger } => Request {
             ledger: (!scheduled || within(c, ledger)).then(|| ledgers.number(ledger))?,
             change: match change {
-                Change::Intent | Change::Bump => Wrote::Intent,
+                Change::Intent | Change::Bump | Change::Brought => Wrote::Intent,
                 Change::Publish => Wrote::Publish,
                 Change::Leave => Wrote::Leave,
                 Change::Rebuilt
