@@ -257,7 +257,7 @@ async fn denied_writes_are_told_so(play: &mut Play) {
     let credential = play.created(namespace, "db", &play.spec()).await;
     play.until_logged("storing the Secret: the API server refused (403 Forbidden)")
         .await;
-    until_shown(&credential, "ClusterTrouble").await;
+    until_shown(&credential, "ExportFailed").await;
     let shown = credential.shown();
     play.neighbour("absent").await;
     play.stage.grant(namespace, USER).await;

@@ -82,7 +82,9 @@ async fn record(
         sight.read_after_listing = false;
     }
     sight.mine = match change {
-        Change::Intent | Change::Bump | Change::Brought => ledger.intent.as_ref().map(|intent| intent.version),
+        Change::Intent | Change::Bump | Change::Brought => {
+            ledger.intent.as_ref().map(|intent| intent.version)
+        }
         Change::Rebuilt
         | Change::Publish
         | Change::Rollback

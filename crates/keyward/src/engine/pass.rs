@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use lifecycle::{
     Because, Change, Decision, IssuedId, Ledger, LedgerState, Minting, Next, Purpose, Severity,
-    Step, Trouble, TroubleKind, View, decide,
+    Step, Trouble, View, decide,
 };
 
 use super::act::act;
@@ -287,8 +287,6 @@ fn trouble_with(sight: &Sight, step: &Step, fault: &Fault) -> Trouble {
         return trouble;
     }
     Trouble {
-        // It was reserved without trouble: trying it again soon would only mint again.
-        kind: TroubleKind::Rejected,
         because: Some(Because::ExportFailed),
         ..trouble
     }

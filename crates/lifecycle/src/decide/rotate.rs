@@ -6,8 +6,8 @@ use super::mint::{answer, bump, holds, reserve};
 use super::scene::{Choice, Scene, Waits};
 use crate::schedule::{later, reason_for};
 use crate::{
-    Because, Change, Intent, Minting, Purpose, Question, Step, Stored, TroubleKind, Verdict, Version,
-    Wanted,
+    Because, Change, Intent, Minting, Purpose, Question, Step, Stored, TroubleKind, Verdict,
+    Version, Wanted,
 };
 
 /// Longer than a self-rotation takes with writing down what it returned.
