@@ -134,11 +134,12 @@ async fn ready(credential: &Credential, serial: u32, limit: Duration) {
 }
 
 async fn until_shown(credential: &Credential, reason: &str) {
+    until_shown_within(credential, reason, PROMPTLY).await;
+}
+
+async fn until_shown_within(credential: &Credential, reason: &str, limit: Duration) {
     let what = format!("{} shows {reason}", credential.name);
-    let waited = until(&what, PROMPTLY, async || {
-        credential.shown().reason == reason
-    })
-    .await;
+    let waited = until(&what, limit, async || credential.shown().reason == reason).await;
     waited.unwrap_or_else(|error| panic!("{error}: {}", credential.describe()));
 }
 
@@ -262,7 +263,8 @@ async fn denied_writes_are_told_so(play: &mut Play) {
     play.neighbour("absent").await;
     play.stage.grant(namespace, USER).await;
     let begun = Instant::now();
-    ready(&credential, 1, PATIENCE).await;
+    // Each attempt that could not be stored was given up, and has used up its number.
+    until_shown_within(&credential, "UpToDate", PATIENCE).await;
     println!(
         "no writes: {} ({}), over {:.1?} after the rights came back",
         shown.reason,
