@@ -173,9 +173,15 @@ impl Scene<'_> {
         };
         until(&what, PATIENCE, settled).await?;
         if works {
-            // Whoever brings a new one ends the old one too: it was never rotated with.
+            // The first one was the person's own, who ends it; all later ones were ours, and are ended with the new one.
             for id in before {
-                assert!(self.forge.gitlab.revoke(id));
+                let alive = self.forge.live().contains(&id);
+                if alive && serial > 1 {
+                    return Err(format!(
+                        "orphan: token {id} outlives the one that was brought"
+                    ));
+                }
+                assert!(!alive || self.forge.gitlab.revoke(id));
             }
         } else {
             // Its value came in an answer that nobody got, or died with the process.
