@@ -6,6 +6,7 @@
 
 pub mod act;
 pub mod ask;
+mod claim;
 pub mod conditions;
 pub mod events;
 pub mod facts;

@@ -1,0 +1,141 @@
+//! In place: making the one Secret ours, and reserving it for a version before that is made.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use kube::api::{Patch, PostParams};
+use lifecycle::{Because, Minting, Refusal, SecretName, Version};
+use serde_json::json;
+
+use super::act::manager;
+use super::events::{self, Happening};
+use super::observe::Sight;
+use super::trouble::Fault;
+use super::world::World;
+use super::{Wish, names, obstacle, secrets};
+
+/// *Guarantees:* from here on only this version can be written into the Secret. *If it dies here:* the Secret is
+/// reserved, its value untouched. *Safe to repeat because* the same claim stands, or the write is refused.
+pub(super) async fn claim(world: &World, sight: &mut Sight, version: Version) -> Result<(), Fault> {
+    let act = "reserving the Secret";
+    let Ok(wish) = sight.kind.wish(&sight.object) else {
+        return Err(Fault::Outrun(act));
+    };
+    let Some(target) = wish.target.clone() else {
+        return Err(Fault::Outrun(act));
+    };
+    let api = world.secrets(&sight.namespace());
+    let known = sight
+        .secrets
+        .iter()
+        .find(|secret| secret.name_any() == target.as_str())
+        .cloned();
+    if let Some(known) = known {
+        if secrets::read(sight.kind.as_ref(), &known).is_some_and(|stored| stored.version < version)
+        {
+            try_dry(world, sight, &known, &wish).await?;
+        }
+        let mut annotations = json!({ names::CLAIM: version.to_string() });
+        if let Some(digest) = digest_when_claimed(sight, &known) {
+            annotations[names::DIGEST] = digest.into();
+        }
+        let patch = json!({ "metadata": {
+            "resourceVersion": known.resource_version(),
+            "annotations": annotations,
+        } });
+        let seen = world
+            .timed(
+                act,
+                api.patch(target.as_str(), &manager(), &Patch::Merge(&patch)),
+            )
+            .await?;
+        sight.saw_secret(seen);
+        return Ok(());
+    }
+    let blank = secrets::reserved(sight.kind.as_ref(), &sight.object, &target, version, &wish);
+    match world
+        .timed(act, api.create(&PostParams::default(), &blank))
+        .await
+    {
+        Ok(created) => {
+            let tried = try_dry(world, sight, &created, &wish).await;
+            sight.saw_secret(created);
+            tried
+        }
+        Err(Fault::Outrun(_)) => take_over(world, sight, &target, version, &wish).await,
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Asks the API server whether it would take a value in this Secret. Nothing changes. A right to write that is missing,
+/// or a rule of somebody's that is in the way, is noticed before a value is made that could not be kept.
+async fn try_dry(world: &World, sight: &Sight, known: &Secret, wish: &Wish) -> Result<(), Fault> {
+    if wish.keys.is_empty() {
+        return Ok(());
+    }
+    let trial = secrets::with_a_value(known, &wish.keys);
+    let params = PostParams {
+        field_manager: Some(names::MANAGER.into()),
+        dry_run: true,
+    };
+    let api = world.secrets(&sight.namespace());
+    let name = known.name_any();
+    let tried = api.replace(&name, &params, &trial);
+    world
+        .timed("trying to write the Secret", tried)
+        .await
+        .map(|_| ())
+}
+
+/// A value that rotates itself is used for that once, so the claim says which value it was made on: when a person puts
+/// another there, the claim no longer speaks of it.
+fn digest_when_claimed(sight: &Sight, target: &Secret) -> Option<String> {
+    match sight.kind.terms(&sight.object).issuer.minting {
+        Minting::SelfRotating => secrets::digest_now(target, &sight.object),
+        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => None,
+    }
+}
+
+/// A Secret that is not ours stands there. Only the owner's word makes it ours.
+async fn take_over(
+    world: &World,
+    sight: &mut Sight,
+    target: &SecretName,
+    version: Version,
+    wish: &Wish,
+) -> Result<(), Fault> {
+    let act = "taking over the Secret";
+    let api = world.secrets(&sight.namespace());
+    let found = world.timed(act, api.get(target.as_str())).await?;
+    if found.labels().get(names::OWNER_UID).map(String::as_str) == sight.object.uid().as_deref() {
+        sight.saw_secret(found);
+        return Ok(());
+    }
+    let (kind, object) = (sight.kind.as_ref(), &sight.object);
+    let mut refusal = obstacle::not_ours(kind, object, target, &found.metadata, wish.adopt);
+    if found.immutable == Some(true) {
+        refusal.get_or_insert_with(|| Refusal {
+            because: Because::SecretNotAdopted,
+            detail: format!("the Secret {target} exists and is immutable"),
+        });
+    }
+    if refusal.is_some() {
+        sight.obstacle = refusal;
+        return Ok(());
+    }
+    let mut ours = secrets::adopted(kind, object, &found, version, &wish.keys);
+    if let Some(digest) = digest_when_claimed(sight, &ours) {
+        ours.annotations_mut().insert(names::DIGEST.into(), digest);
+    }
+    let seen = world
+        .timed(
+            act,
+            api.replace(target.as_str(), &PostParams::default(), &ours),
+        )
+        .await?;
+    let adopted = Happening::Adopted { target };
+    if let Some(note) = sight.kind.tells(&sight.object, &adopted) {
+        events::write(world, sight, &note).await;
+    }
+    sight.saw_secret(seen);
+    Ok(())
+}
