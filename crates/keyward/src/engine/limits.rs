@@ -3,28 +3,38 @@
 //! Far more resources are worked on at once than either lets through. Those that wait here cost nothing, and an issuer
 //! whose lists serve everybody who waits for one is asked for the fewer of them.
 //!
+//! Whose pass began earlier is let in earlier, at whatever step it is. Otherwise all who begin together would take each
+//! step together: nothing would reach an issuer before everybody was read, and the first would be done with the last.
+//!
 //! An issuer that says "too many requests, wait" says it to one, and means all: its gate is closed for that long, and
 //! nobody asks before.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
-use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 
 /// Requests under way at the API server, watches left out. It serves others too.
 const AT_API_SERVER: usize = 16;
 
+tokio::task_local! {
+    /// The number of the pass that is under way in this task.
+    static PASS: u64;
+}
+
 /// Requests under way.
 #[derive(Debug)]
 pub struct Limits {
-    api_server: Semaphore,
+    api_server: Arc<Gate>,
     per_issuer: usize,
     issuers: Mutex<HashMap<String, Arc<Gate>>>,
+    passes: AtomicU64,
 }
 
-/// Who goes first among those who wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Who goes first among those who wait, whoever began first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Turn {
     /// What should be dead is ended before anything new is made.
     Revoke,
@@ -38,36 +48,31 @@ pub struct Closed(pub SignedDuration);
 impl Limits {
     pub fn new(per_issuer: usize) -> Self {
         Self {
-            api_server: Semaphore::new(AT_API_SERVER),
+            api_server: Gate::new(AT_API_SERVER),
             per_issuer: per_issuer.max(1),
             issuers: Mutex::default(),
+            passes: AtomicU64::new(1),
         }
     }
 
+    /// What a pass does from here on has its place in line by when it began.
+    pub fn pass<F: Future>(&self, pass: F) -> impl Future<Output = F::Output> + use<F> {
+        PASS.scope(self.passes.fetch_add(1, Ordering::Relaxed), pass)
+    }
+
     /// Waits for a place at the API server.
-    pub async fn enter_api_server(&self) -> Option<SemaphorePermit<'_>> {
-        self.api_server.acquire().await.ok()
+    pub async fn enter_api_server(&self) -> Option<Place> {
+        // Nobody closes this gate.
+        self.api_server.enter(Turn::Other).await.ok()
     }
 
     /// Waits for a place at this issuer. Who waits when its gate closes is sent away like everybody who comes later.
     pub async fn enter(&self, place: &str, turn: Turn, now: Timestamp) -> Result<Place, Closed> {
         let gate = self.gate(place);
-        let waiting = {
-            let mut state = gate.state();
-            if let Some(closed) = state.closed(now) {
-                return Err(closed);
-            }
-            if state.free > 0 {
-                state.free -= 1;
-                drop(state);
-                return Ok(Place(gate));
-            }
-            let (sender, waiting) = oneshot::channel();
-            state.line(turn).push_back(sender);
-            waiting
-        };
-        // The gate lives as long as the limits, and answers everybody in its lines.
-        waiting.await.unwrap_or(Err(Closed(SignedDuration::ZERO)))
+        if let Some(closed) = gate.state().closed(now) {
+            return Err(closed);
+        }
+        gate.enter(turn).await
     }
 
     /// Whether nobody may ask this issuer now, whoever has a place.
@@ -87,10 +92,7 @@ impl Limits {
                 return;
             }
             state.closed = now.checked_add(wait).ok().map(|until| (until, wait));
-            let State {
-                revokes, others, ..
-            } = &mut *state;
-            revokes.drain(..).chain(others.drain(..)).collect()
+            std::mem::take(&mut state.line).into_values().collect()
         };
         for waiter in sent_away {
             // Who no longer waits need not be told.
@@ -103,12 +105,7 @@ impl Limits {
         if let Some(gate) = issuers.get(place) {
             return gate.clone();
         }
-        let gate = Arc::new(Gate(Mutex::new(State {
-            free: self.per_issuer,
-            revokes: VecDeque::new(),
-            others: VecDeque::new(),
-            closed: None,
-        })));
+        let gate = Gate::new(self.per_issuer);
         issuers.insert(place.to_owned(), gate.clone());
         gate
     }
@@ -122,23 +119,59 @@ struct Gate(Mutex<State>);
 #[derive(Debug)]
 struct State {
     free: usize,
-    revokes: VecDeque<Waiter>,
-    others: VecDeque<Waiter>,
+    line: BTreeMap<Rank, Waiter>,
+    arrivals: u64,
     /// Until when, and how long that was when it was said.
     closed: Option<(Timestamp, SignedDuration)>,
 }
 
+/// The least goes first.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    turn: Turn,
+    pass: u64,
+    arrival: u64,
+}
+
 impl Gate {
+    fn new(places: usize) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(State {
+            free: places,
+            line: BTreeMap::new(),
+            arrivals: 0,
+            closed: None,
+        })))
+    }
+
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn enter(self: &Arc<Self>, turn: Turn) -> Result<Place, Closed> {
+        let waiting = {
+            let mut state = self.state();
+            if state.free > 0 {
+                state.free -= 1;
+                return Ok(Place(self.clone()));
+            }
+            let (sender, waiting) = oneshot::channel();
+            let rank = state.rank(turn);
+            state.line.insert(rank, sender);
+            waiting
+        };
+        // The gate lives as long as the limits, and answers everybody in its line.
+        waiting.await.unwrap_or(Err(Closed(SignedDuration::ZERO)))
     }
 }
 
 impl State {
-    fn line(&mut self, turn: Turn) -> &mut VecDeque<Waiter> {
-        match turn {
-            Turn::Revoke => &mut self.revokes,
-            Turn::Other => &mut self.others,
+    fn rank(&mut self, turn: Turn) -> Rank {
+        self.arrivals += 1;
+        Rank {
+            turn,
+            // What belongs to no pass is a single request, and holds nobody up for long.
+            pass: PASS.try_with(|pass| *pass).unwrap_or(0),
+            arrival: self.arrivals,
         }
     }
 
@@ -160,13 +193,9 @@ impl Drop for Place {
             let mut state = self.0.state();
             // Who has stopped waiting is passed over.
             let next = loop {
-                let first = match state.revokes.pop_front() {
-                    Some(revoke) => Some(revoke),
-                    None => state.others.pop_front(),
-                };
-                match first {
-                    Some(waiter) if waiter.is_closed() => {}
-                    first => break first,
+                match state.line.pop_first() {
+                    Some((_, waiter)) if waiter.is_closed() => {}
+                    first => break first.map(|(_, waiter)| waiter),
                 }
             };
             if next.is_none() {
@@ -214,11 +243,7 @@ mod tests {
 
     async fn until_in_line(limits: &Limits, count: usize) {
         loop {
-            let waiting = {
-                let gate = limits.gate(HERE);
-                let state = gate.state();
-                state.revokes.len() + state.others.len()
-            };
+            let waiting = { limits.gate(HERE).state().line.len() };
             if waiting == count {
                 return;
             }
@@ -245,6 +270,32 @@ mod tests {
         }
         let order = order.lock().unwrap().clone();
         assert_eq!(order, ["revoke 1", "revoke 2", "mint 1", "mint 2"]);
+    }
+
+    #[tokio::test]
+    async fn whose_pass_began_first_is_let_in_first_however_late_it_comes() {
+        let limits = Arc::new(Limits::new(1));
+        let order: Arc<Mutex<Vec<&str>>> = Arc::default();
+        let inside = limits.enter(HERE, Turn::Other, at(0)).await.unwrap();
+        let waits = |name: &'static str| {
+            let (limits, order) = (limits.clone(), order.clone());
+            limits.clone().pass(async move {
+                let place = limits.enter(HERE, Turn::Other, at(0)).await;
+                order.lock().unwrap().push(name);
+                drop(place);
+            })
+        };
+        let (first, second, third) = (waits("first"), waits("second"), waits("third"));
+        let mut all = Vec::new();
+        for (number, late) in [third, first, second].into_iter().enumerate() {
+            all.push(tokio::spawn(late));
+            until_in_line(&limits, number + 1).await;
+        }
+        drop(inside);
+        for one in all {
+            one.await.unwrap();
+        }
+        assert_eq!(*order.lock().unwrap(), ["first", "second", "third"]);
     }
 
     #[tokio::test]

@@ -192,7 +192,8 @@ async fn work(world: Arc<World>, stop: CancellationToken) {
         if stop.is_cancelled() && !held {
             return;
         }
-        turn(&world, key, memory, horizon).await;
+        let turn = turn(&world, key, memory, horizon);
+        world.limits.pass(turn).await;
     }
 }
 
