@@ -4,6 +4,7 @@ use std::fs;
 use std::thread::available_parallelism;
 
 use anyhow::Context;
+use rustix::io::Errno;
 use rustix::thread::{CpuSet, Pid, sched_setaffinity};
 
 /// Linux counts CPU time for user space in hundredths of a second on everything Keyward is built for.
@@ -33,7 +34,7 @@ pub(super) fn memory(pid: u32) -> anyhow::Result<Memory> {
 
 /// This program, and all that it starts from now on, stays off the first core, which [`Cores::first_for`] then gives to the
 /// server that is measured. So it is told how much is asked of that server, and not how two cores are shared out among
-/// programs that would not be on one machine.
+/// programs that would not be on one machine. To be asked for once: afterwards the first core can no longer be seen.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cores {
     number: usize,
@@ -64,8 +65,13 @@ fn run_on(pid: u32, cores: std::ops::Range<usize>) -> anyhow::Result<()> {
     }
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         let thread: i32 = thread?.file_name().to_string_lossy().parse()?;
-        // One that has ended meanwhile needs no core.
-        let _ = sched_setaffinity(Pid::from_raw(thread), &set);
+        match sched_setaffinity(Pid::from_raw(thread), &set) {
+            // One that has ended meanwhile needs no core.
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(error) => {
+                return Err(error).context("giving a server a core of its own");
+            }
+        }
     }
     Ok(())
 }

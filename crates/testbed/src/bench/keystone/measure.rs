@@ -45,13 +45,12 @@ struct Ground {
     cloud: Cloud,
 }
 
-pub(super) async fn measure(plan: &Plan, n: u32) -> anyhow::Result<Figures> {
+pub(super) async fn measure(plan: &Plan, cores: process::Cores, n: u32) -> anyhow::Result<Figures> {
     ensure!(n > 0, "there is nothing to measure with 0 credentials");
     let progress = Progress {
         n,
         begun: Instant::now(),
     };
-    let cores = process::Cores::leave_the_first()?;
     let plane = plane_for(&plan.keyward).await?;
     for user in [OPERATOR, FLOOR] {
         admit(&plane.client(), user).await?;

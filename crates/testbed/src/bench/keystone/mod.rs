@@ -13,6 +13,8 @@ mod measure;
 
 use std::path::PathBuf;
 
+use super::process::Cores;
+
 pub use figures::{Figures, Round, Sample};
 pub use judge::{judge, table};
 
@@ -43,9 +45,10 @@ pub async fn keystone(plan: &Plan) -> anyhow::Result<Vec<Figures>> {
     let mut sizes = plan.sizes.clone();
     sizes.sort_unstable();
     sizes.dedup();
+    let cores = Cores::leave_the_first()?;
     let mut figures = Vec::new();
     for n in sizes {
-        figures.push(measure::measure(plan, n).await?);
+        figures.push(measure::measure(plan, cores, n).await?);
     }
     Ok(figures)
 }
