@@ -2,20 +2,12 @@
 //!
 //! Keystone's list takes time in proportion to the user's credentials, and every mint wants one that is no older than
 //! itself. So a list serves everybody who asked before it was begun; who asks while it is under way waits for the next.
-//! A list is begun when there is a lull: while Keystone is busy with mints, those that come after them gather. When enough
-//! have gathered it does not wait for the lull: they have writes to do before they mint, and Keystone would be idle
-//! while all of them do theirs.
+//! A list is begun when there is a lull: while Keystone is busy with mints, those that come after them gather.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use tokio::sync::watch;
-
 use crate::SourceError;
-
-/// As many share a list that it costs each of them little. Fewer are worked on at once for most users, and for them the
-/// lull counts.
-const ENOUGH: usize = 32;
 
 type Answer<T> = Result<Arc<T>, SourceError>;
 
@@ -28,8 +20,6 @@ pub(super) struct Rounds<T> {
 
 struct Round<T> {
     answer: OnceLock<Answer<T>>,
-    /// Those who joined. Who gave up since is still counted, which costs a list begun a little early.
-    joined: watch::Sender<usize>,
 }
 
 impl<T> Default for Rounds<T> {
@@ -45,21 +35,12 @@ impl<T> Default for Round<T> {
     fn default() -> Self {
         Self {
             answer: OnceLock::new(),
-            joined: watch::Sender::new(0),
         }
     }
 }
 
-impl<T> Round<T> {
-    async fn has_enough(&self) {
-        let mut joined = self.joined.subscribe();
-        // The sender is ours: it outlives the wait.
-        let _ = joined.wait_for(|joined| *joined >= ENOUGH).await;
-    }
-}
-
 impl<T> Rounds<T> {
-    /// The answer of a round that begins after this call, and not before there is a lull or enough have joined it.
+    /// The answer of a round that begins after this call, and not before there is a lull.
     pub(super) async fn join(
         &self,
         lull: impl Future<Output = ()>,
@@ -69,15 +50,11 @@ impl<T> Rounds<T> {
             let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
             next.get_or_insert_default().clone()
         };
-        round.joined.send_modify(|joined| *joined += 1);
         let _turn = self.turn.lock().await;
         if let Some(answer) = round.answer.get() {
             return answer.clone();
         }
-        tokio::select! {
-            () = lull => {}
-            () = round.has_enough() => {}
-        }
+        lull.await;
         {
             let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
             if next.as_ref().is_some_and(|next| Arc::ptr_eq(next, &round)) {
@@ -181,31 +158,6 @@ mod tests {
         }
         assert_eq!(asked.load(Ordering::SeqCst), 0, "begun before the lull");
         lull.add_permits(1);
-        for one in all {
-            assert_eq!(one.await.unwrap().unwrap(), 0);
-        }
-    }
-
-    #[tokio::test]
-    async fn enough_who_wait_do_not_wait_for_the_lull() {
-        let rounds = Arc::new(Rounds::<usize>::default());
-        let asked = Arc::new(AtomicUsize::new(0));
-        let join = || {
-            let (rounds, asked) = (rounds.clone(), asked.clone());
-            tokio::spawn(async move {
-                let ask = async { Ok(asked.fetch_add(1, Ordering::SeqCst)) };
-                rounds
-                    .join(std::future::pending(), ask)
-                    .await
-                    .map(|answer| *answer)
-            })
-        };
-        let mut all: Vec<_> = (1..ENOUGH).map(|_| join()).collect();
-        for _ in 0..100 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(asked.load(Ordering::SeqCst), 0, "begun without the last");
-        all.push(join());
         for one in all {
             assert_eq!(one.await.unwrap().unwrap(), 0);
         }

@@ -21,8 +21,35 @@ pub struct Server {
     place: String,
     /// Path of version 3, in segments.
     root: OnceCell<Vec<String>>,
-    /// Requests under way, lists left out.
-    under_way: watch::Sender<usize>,
+    under_way: watch::Sender<Busy>,
+}
+
+/// Requests under way, lists left out.
+#[derive(Debug, Default)]
+struct Busy {
+    now: usize,
+    /// The most there were since there were none.
+    most: usize,
+}
+
+impl Busy {
+    fn begin(&mut self) {
+        self.now += 1;
+        self.most = self.most.max(self.now);
+    }
+
+    fn end(&mut self) {
+        self.now -= 1;
+        if self.now == 0 {
+            self.most = 0;
+        }
+    }
+
+    /// Nobody waits for a place here any more, and what is left is as much work as a list and the writes of those it
+    /// serves need to come in time: without a moment in which Keystone has nothing to do.
+    fn is_lull(&self) -> bool {
+        2 * self.now <= self.most
+    }
 }
 
 /// A request under way, until it is dropped.
@@ -30,7 +57,7 @@ pub(super) struct UnderWay<'a>(&'a Server);
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        self.0.under_way.send_modify(|requests| *requests -= 1);
+        self.0.under_way.send_modify(Busy::end);
     }
 }
 
@@ -48,7 +75,7 @@ impl Server {
             place: format!("keystone {}", http.place()),
             http,
             root: OnceCell::new(),
-            under_way: watch::Sender::new(0),
+            under_way: watch::Sender::default(),
         })
     }
 
@@ -57,21 +84,21 @@ impl Server {
     }
 
     pub(super) fn enter(&self) -> UnderWay<'_> {
-        self.under_way.send_modify(|requests| *requests += 1);
+        self.under_way.send_modify(Busy::begin);
         UnderWay(self)
     }
 
-    /// Until nothing but lists is under way here, or that has taken too long. A list is the dearest request there is,
-    /// and the more it serves the fewer there are; Keystone is not kept waiting for it while it has other work.
+    /// Until the requests that are under way here, lists left out, come to their end, or that has taken too long. A list is
+    /// the dearest request there is, and the more it serves the fewer there are.
     pub(super) async fn lull(&self) {
         self.lull_within(PATIENCE).await;
     }
 
     async fn lull_within(&self, patience: Duration) {
         let mut under_way = self.under_way.subscribe();
-        let idle = under_way.wait_for(|requests| *requests == 0);
+        let lull = under_way.wait_for(Busy::is_lull);
         // Either is as good: the sender lives as long as we do.
-        let _ = tokio::time::timeout(patience, idle).await;
+        let _ = tokio::time::timeout(patience, lull).await;
     }
 
     /// Finds version 3, once; asked of Keystone only where the address does not say it.
@@ -174,7 +201,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_lull_comes_when_the_last_request_has_ended_or_patience_has() {
+    async fn a_lull_comes_when_half_of_the_requests_have_ended_or_patience_has() {
         let settings = Settings {
             allow_plain_http: true,
             ..Settings::default()
@@ -182,9 +209,18 @@ mod tests {
         let server = Server::new("http://127.0.0.1:1", &settings).unwrap();
         let for_ever = Duration::from_hours(1);
         server.lull_within(for_ever).await;
-        let (one, other) = (server.enter(), server.enter());
-        drop(one);
+        let mut requests: Vec<_> = (0..4).map(|_| server.enter()).collect();
+        requests.pop();
+        assert!(
+            !server.under_way.borrow().is_lull(),
+            "three of four are left"
+        );
         server.lull_within(Duration::from_millis(1)).await;
-        tokio::join!(server.lull_within(for_ever), async { drop(other) });
+        tokio::join!(server.lull_within(for_ever), async { drop(requests.pop()) });
+        requests.clear();
+        let one = server.enter();
+        assert!(!server.under_way.borrow().is_lull(), "one of one is left");
+        drop(one);
+        server.lull_within(for_ever).await;
     }
 }
