@@ -1,6 +1,6 @@
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{Because, Setback, TroubleKind};
+use crate::{Because, Setback, Trouble, TroubleKind};
 
 /// A share of `window` that depends only on `seed`, so that a thousand resources with one schedule do not all come at
 /// once, and each comes at the same point after every restart.
@@ -37,10 +37,28 @@ pub fn backoff(kind: TroubleKind, count: u32, seed: &str) -> SignedDuration {
     plain + spread(seed, plain / 5)
 }
 
-/// When it may be tried again.
+/// When it may be tried again. Who asks for a longer wait than ours gets it. One that promises to be well again sooner
+/// is believed once.
 pub(crate) fn retry_at(setback: &Setback, seed: &str) -> Timestamp {
     let own = later(setback.at, backoff(setback.kind, setback.count, seed));
-    setback.until.map_or(own, |until| own.max(until))
+    let believed = setback.kind == TroubleKind::Unreachable && setback.count <= 1;
+    match setback.until {
+        Some(until) if believed => until,
+        Some(until) => own.max(until),
+        None => own,
+    }
+}
+
+/// How long to wait after trouble that cannot be written down, and so is not counted.
+pub(crate) fn without_notes(trouble: &Trouble, seed: &str) -> SignedDuration {
+    let own = backoff(trouble.kind, 2, seed);
+    match trouble.wait {
+        Some(wait) if trouble.kind == TroubleKind::Unreachable => {
+            wait.max(SignedDuration::from_secs(1))
+        }
+        Some(wait) => own.max(wait),
+        None => own,
+    }
 }
 
 /// `at + span`, staying within what a timestamp can say.
@@ -105,6 +123,27 @@ mod tests {
     fn a_refused_login_is_not_hammered() {
         assert!(backoff(TroubleKind::Denied, 1, "uid") >= SignedDuration::from_mins(10));
         assert!(backoff(TroubleKind::Denied, 1_000_000, "uid") <= SignedDuration::from_hours(8));
+    }
+
+    #[test]
+    fn one_that_promises_to_be_well_again_sooner_is_believed_once() {
+        let at: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let setback = |kind: TroubleKind, count: u32, wait: i64| Setback {
+            count,
+            at,
+            kind,
+            because: reason_for(kind),
+            until: Some(at + SignedDuration::from_secs(wait)),
+            inputs: None,
+            detail: String::new(),
+        };
+        let until = |kind, count, wait| retry_at(&setback(kind, count, wait), "uid");
+        let after = |seconds: i64| at + SignedDuration::from_secs(seconds);
+        let unreachable = TroubleKind::Unreachable;
+        assert_eq!(until(unreachable, 1, 1), after(1));
+        assert_eq!(until(unreachable, 1, 300), after(300));
+        assert!(until(unreachable, 2, 1) >= after(10));
+        assert!(until(TroubleKind::Denied, 1, 1) >= after(600));
     }
 
     #[test]
