@@ -188,6 +188,44 @@ async fn real_a_wrong_password_is_tried_at_most_twice_and_a_corrected_one_heals(
     cloud.assert_no_leak(&launch, Some(&operator)).await;
 }
 
+/// K4: the password was changed at Keystone and nowhere else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_a_deletion_whose_password_is_wrong_ends_as_the_administrator() {
+    let issuer = keystone().await;
+    let cloud = cloud("as-admin", &issuer).await;
+    let password = json!(keystone::password_of("admin"));
+    let data = [("AdminPassword".to_owned(), password)].into_iter();
+    cloud.put_secret("keystone-admin", data.collect()).await;
+    let offer = json!({
+        "metadata": { "annotations": { "keyward.dev/revoke-as-admin": "true" } },
+        "spec": { "secret": "keystone-admin" },
+    });
+    cloud
+        .keystone_apis()
+        .patch("keystone", &PatchParams::default(), &Patch::Merge(&offer))
+        .await
+        .unwrap();
+    let launch = cloud.launch(None);
+    let operator = launch.start();
+    let rule = json!({ "service": "compute", "path": "/v2.1/servers", "method": "GET" });
+    let more = json!({ "accessRules": [rule] });
+    let credential = cloud.create_with(NAME, USER, &more).await;
+    let pair = cloud.settled(&credential, 1).await;
+    let changed = cloud.admin.set_password(USER, "known-to-nobody-here");
+    changed.await.unwrap();
+
+    credential.delete().await;
+    let gone = async || credential.seen().is_none();
+    wait(&cloud, &credential, "the resource is gone", gone).await;
+    assert_eq!(cloud.log_in(&pair).await, 404);
+    assert!(cloud.live(USER).await.is_empty());
+    assert!(credential.secrets_of_ours().await.is_empty());
+    assert_eq!(cloud.count(LOGIN_BY_PASSWORD, 401), 1);
+    let said = "revoked as the administrator";
+    assert!(launch.logged().contains(said), "{}", launch.logged());
+    cloud.assert_no_leak(&launch, Some(&operator)).await;
+}
+
 /// 25 changes of either resource, the last of which the operator has seen.
 async fn touch(cloud: &Cloud, credential: &Credential, other: &Credential, from: i64) {
     for one in [credential, other] {

@@ -10,6 +10,8 @@ pub mod keystone;
 mod secret;
 pub mod standin;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use lifecycle::{Issued, IssuedId, Issuer, Mark, Owner, Trouble, TroubleKind, Verdict};
@@ -53,6 +55,11 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// issuer, and no limit applies to it.
     fn lists_together(&self) -> bool {
         false
+    }
+
+    /// The same source for a resource that is leaving, where that may use more than others may.
+    fn for_one_who_leaves(&self) -> Option<Arc<dyn Source>> {
+        None
     }
 
     /// Makes one credential with this mark.

@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use lifecycle::IssuedId;
+use lifecycle::{ClusterId, IssuedId, Owner, TroubleKind, Version};
 use serde_json::json;
 use sources::contract::{self, Bench};
 use sources::http::Settings;
-use sources::keystone::{AC_SECRET, Keystone, Password, Server, Session, Who};
-use sources::{SecretValue, Source, Values};
+use sources::keystone::{
+    AC_SECRET, AccessRule, Administrator, Keystone, Password, Server, Session, Who,
+};
+use sources::{Order, SecretValue, Source, SourceError, Values};
 use testbed::keystone::{self, Admin};
 use testbed::proxy::{self, Fault, Proxy};
 
@@ -41,25 +43,27 @@ impl OnKeystone {
 }
 
 fn log_in(address: &str, password: &str) -> Arc<dyn Source> {
+    let session = session(address, USER, "service", password);
+    Arc::new(Keystone::new(session, Vec::new()))
+}
+
+fn session(address: &str, user: &str, project: &str, password: &str) -> Arc<Session> {
     let settings = Settings {
         timeout: Duration::from_secs(3),
         ..Settings::default()
     };
     let server = Arc::new(Server::new(address, &settings).unwrap());
     let who = Who {
-        user: USER.into(),
+        user: user.into(),
         user_domain: "Default".into(),
-        project: "service".into(),
+        project: project.into(),
         project_domain: "Default".into(),
     };
     let password = Password {
         value: SecretValue::new(password),
         version: "1".into(),
     };
-    Arc::new(Keystone::new(
-        Arc::new(Session::new(server, who, password)),
-        Vec::new(),
-    ))
+    Arc::new(Session::new(server, who, password))
 }
 
 #[async_trait]
@@ -161,6 +165,66 @@ impl Bench for OnKeystone {
     }
 }
 
+/// What the administrator may do for a user whose own login is refused, and what not.
+async fn an_administrator_steps_in(url: &str) {
+    let bench = OnKeystone::new(url);
+    let (address, own) = (bench.proxy.url(), bench.source());
+    let owner = Owner::new(ClusterId::of_cluster("a cluster"), "as-administrator");
+    let order = |serial: u32| {
+        let mark = owner.mark(Version::new(serial, 1));
+        Order {
+            chosen: Some(own.draft(&mark, &[u8::try_from(serial).unwrap(); 32])),
+            mark,
+            present: None,
+            wish: json!({
+                "roles": ["service"], "unrestricted": false, "days": 30, "description": "",
+                "accessRules": [{ "service": "compute", "path": "/v2.1/servers", "method": "GET" }],
+            }),
+            now: bench.now(),
+        }
+    };
+    let first = own.mint(&order(1)).await.unwrap();
+    let second = own.mint(&order(2)).await.unwrap();
+
+    let wrong = session(&address, USER, "service", "a-password-that-is-wrong");
+    let admin = keystone::password_of("admin");
+    let admin = session(&address, "admin", "admin", &admin);
+    let rule = AccessRule {
+        service: "compute".into(),
+        path: "/v2.1/servers".into(),
+        method: "GET".into(),
+    };
+    let source =
+        Keystone::new(wrong, vec![rule]).with_administrator(Administrator::Is(admin.clone()));
+    let denied = |error: SourceError| assert_eq!(error.kind, TroubleKind::Denied, "{error}");
+    assert!(!source.gone(&first.id, None).await.unwrap());
+    source.revoke(&first.id, None).await.unwrap();
+    assert!(source.gone(&first.id, None).await.unwrap());
+    assert!(source.gone(&first.id, Some(&first.values)).await.unwrap());
+    source.revoke(&first.id, None).await.unwrap();
+    denied(source.mint(&order(3)).await.unwrap_err());
+    denied(source.list(&owner, &[]).await.unwrap_err());
+    // It is not recorded whose it is.
+    let nobodys = IssuedId::from(sources::keystone::credential_id(&second.id));
+    denied(source.revoke(&nobodys, None).await.unwrap_err());
+    let failed = |asked: &proxy::Recorded| {
+        asked.line.kind == keystone::LOGIN_BY_PASSWORD && asked.status == Some(401)
+    };
+    assert_eq!(bench.proxy.faults().count_where(failed), 1);
+
+    // Only for one who leaves there is a last look, and a user that is not there has nothing.
+    let leaving = source.for_one_who_leaves().unwrap();
+    let listed = leaving.list(&owner, &[]).await.unwrap();
+    let ids: Vec<&IssuedId> = listed.iter().map(|issued| &issued.id).collect();
+    assert_eq!(ids, [&second.id]);
+    leaving.revoke(&second.id, None).await.unwrap();
+    assert!(leaving.list(&owner, &[]).await.unwrap().is_empty());
+    let nobody = session(&address, "nobody", "service", "x");
+    let source = Keystone::new(nobody, Vec::new()).with_administrator(Administrator::Is(admin));
+    let leaving = source.for_one_who_leaves().unwrap();
+    assert!(leaving.list(&owner, &[]).await.unwrap().is_empty());
+}
+
 async fn passes(url: &str) {
     let bench = OnKeystone::new(url);
     let report = contract::run(&bench).await;
@@ -179,6 +243,20 @@ async fn real_the_keystone_source_keeps_the_contract() {
         .await
         .unwrap();
     passes(&keystone.url()).await;
+}
+
+#[tokio::test]
+async fn real_an_administrator_ends_what_its_user_cannot() {
+    let keystone = keystone::real::Keystone::start(keystone::Options::default())
+        .await
+        .unwrap();
+    an_administrator_steps_in(&keystone.url()).await;
+}
+
+#[tokio::test]
+async fn on_the_stand_in_an_administrator_ends_what_its_user_cannot() {
+    let keystone = keystone::standin::StandIn::start(keystone::Options::default()).unwrap();
+    an_administrator_steps_in(&keystone.url()).await;
 }
 
 #[tokio::test]

@@ -240,6 +240,28 @@ pub struct KeystoneApiSpec {
     pub region: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<KeystoneTls>,
+    /// The Secret with the administrator's password, in the same namespace. Read only if the annotation
+    /// `keyward.dev/revoke-as-admin` says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    /// The keys in that Secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_selectors: Option<PasswordSelectors>,
+    /// The administrator's user: `admin` if it is not named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admin_user: Option<String>,
+    /// The administrator's project: `admin` if it is not named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admin_project: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+pub struct PasswordSelectors {
+    /// The key of the administrator's password: `AdminPassword` if it is not named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admin: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

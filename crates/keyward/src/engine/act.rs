@@ -12,14 +12,14 @@ use lifecycle::{
 use serde_json::json;
 use sources::{Order, Source, Values};
 
-use super::ask::{open, open_as_minted};
+use super::ask::{open, open_to_end};
 use super::claim::claim;
 use super::limits::Turn;
 use super::observe::{Fresh, Sight};
 use super::secrets::{self, Record};
 use super::trouble::Fault;
 use super::world::World;
-use super::{events, names, report};
+use super::{events, inherit, names, report};
 
 /// Performs exactly this step.
 pub async fn act(
@@ -391,7 +391,7 @@ async fn revoke(
     version: Version,
     id: &IssuedId,
 ) -> Result<(), Fault> {
-    let source = open_as_minted(world, sight, version)
+    let source = open_to_end(world, sight, version)
         .await
         .map_err(Fault::Issuer)?;
     revoke_at(world, sight, version, id, &source).await
@@ -550,9 +550,14 @@ async fn warn(
     Ok(())
 }
 
-/// *Guarantees:* only our own finalizer goes, and only if nothing changed since we saw that all is done.
+/// *Guarantees:* only our own finalizer goes, and only if nothing changed since we saw that all is done; and no Secret
+/// of a predecessor is left behind with a finalizer that nobody takes off.
 /// *If it dies here:* the resource is gone, or is looked at once more.
 async fn unguard(world: &World, sight: &mut Sight) -> Result<(), Fault> {
+    if inherit::settle_the_estate(world, sight).await? {
+        // It has versions that nobody knew of: they are ended first.
+        return Err(Fault::Outrun("letting the resource go"));
+    }
     let rest: Vec<&String> = sight
         .object
         .finalizers()

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use kube::api::DynamicObject;
 use lifecycle::{
-    Answer, Issued, IssuedId, LedgerState, Minting, Owner, Question, Refusal, Role, Trouble,
-    TroubleKind, Verdict, Version,
+    Answer, Because, Issued, IssuedId, LedgerState, Minting, Owner, Question, Refusal, Role,
+    Trouble, TroubleKind, Verdict, Version,
 };
 use sources::{Source, Values};
 
 use super::observe::{Fresh, Sight, look_again};
+use super::reader::Reader;
 use super::trouble::Fault;
 use super::world::World;
 use super::{Key, referrers, secrets};
@@ -80,6 +81,23 @@ pub async fn open_as_minted(
         return open(sight);
     }
     open_at(world, sight, &object).await
+}
+
+/// As [`open_as_minted`], to end that version: where its login is gone, one that can do only that is enough.
+pub async fn open_to_end(
+    world: &World,
+    sight: &Sight,
+    version: Version,
+) -> Result<Arc<dyn Source>, Trouble> {
+    let refused = match open_as_minted(world, sight, version).await {
+        Err(trouble) if trouble.because == Some(Because::LoginMissing) => trouble,
+        opened => return opened,
+    };
+    let minted = sight.as_minted(version);
+    let object = minted.as_ref().unwrap_or(&sight.object);
+    let mut reader = Reader::new(world, &sight.namespace());
+    let opened = sight.kind.open_to_end(object, &mut reader).await;
+    opened.map_err(|fault| fault.to_trouble())?.ok_or(refused)
 }
 
 /// The source for another spec of this resource.
@@ -334,7 +352,7 @@ impl Sight {
 }
 
 async fn gone(world: &World, sight: &Sight, version: Version) -> Result<bool, Trouble> {
-    let source = open_as_minted(world, sight, version).await?;
+    let source = open_to_end(world, sight, version).await?;
     let id = sight.recorded_id(version).ok_or_else(|| {
         Trouble::new(
             TroubleKind::Unexpected,

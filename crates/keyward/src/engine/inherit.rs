@@ -1,14 +1,16 @@
 //! Taking over what a predecessor left: Secrets that are this resource's by their owner reference, but bear no record
 //! of ours yet.
 //!
-//! Only a resource without a ledger is looked at so. Nothing is minted or ended here: each Secret gets a record, and
-//! from then on it is a version like any other.
+//! A resource is looked at so while it has no ledger, and once more before it goes. Nothing is minted or ended here:
+//! each Secret gets a record, and from then on it is a version like any other.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
-use kube::api::{DynamicObject, ListParams, PostParams};
+use kube::api::{DynamicObject, ListParams, Patch, PostParams};
 use lifecycle::Version;
+use serde_json::json;
 
+use super::act::manager;
 use super::kind::{Heirlooms, Inherited};
 use super::observe::Sight;
 use super::secrets::{self, Record};
@@ -26,9 +28,70 @@ pub async fn inherit(world: &World, sight: &mut Sight) -> Result<(), Fault> {
     if sight.gone || suspended || note(names::LEDGER).is_some() {
         return Ok(());
     }
+    let found = look(world, sight.kind.as_ref(), &sight.object).await?;
+    take_over(world, sight, versions(sight, found).0).await
+}
+
+/// The last look at what a predecessor left, before the resource goes: its protection would keep such a Secret, and the
+/// namespace, for ever. What may be a version gets its record; then the answer is yes, and it is ended like any other.
+/// From one that holds no credential the protection is taken off.
+///
+/// *Guarantees:* only the protection goes, and only off a Secret that is this resource's by its owner reference.
+/// *If it dies here:* the resource is still there, and is looked at once more. *Safe to repeat because* what was let go
+/// has no protection any more, and a changed Secret refuses the write.
+pub async fn settle_the_estate(world: &World, sight: &mut Sight) -> Result<bool, Fault> {
+    if sight.gone {
+        return Ok(false);
+    }
+    let protection = sight.kind.secret_finalizer();
+    let mut found = look(world, sight.kind.as_ref(), &sight.object).await?;
+    found.retain(|secret| secret.finalizers().iter().any(|one| one == protection));
+    let (versions, rest) = versions(sight, found);
+    for secret in rest {
+        let others: Vec<&String> = secret
+            .finalizers()
+            .iter()
+            .filter(|one| *one != protection)
+            .collect();
+        let patch = json!({ "metadata": { "resourceVersion": secret.resource_version(), "finalizers": others } });
+        let api = world.secrets(&sight.namespace());
+        let act = "letting a predecessor's Secret go";
+        let name = secret.name_any();
+        world
+            .timed(act, api.patch(&name, &manager(), &Patch::Merge(&patch)))
+            .await?;
+        tracing::info!(
+            kind = sight.kind.resource().kind,
+            namespace = sight.namespace(),
+            name = sight.object.name_any(),
+            secret = name,
+            "let a Secret of a predecessor go that holds no credential"
+        );
+    }
+    let any = !versions.is_empty();
+    take_over(world, sight, versions).await?;
+    Ok(any)
+}
+
+/// What can be a version of this resource's, and what cannot.
+fn versions(sight: &Sight, found: Vec<Secret>) -> (Vec<(Secret, Inherited)>, Vec<Secret>) {
+    let (mut versions, mut rest) = (Vec::new(), Vec::new());
+    for secret in found {
+        match sight.kind.inherit(&sight.object, &secret) {
+            Some(heirloom) => versions.push((secret, heirloom)),
+            None => rest.push(secret),
+        }
+    }
+    (versions, rest)
+}
+
+async fn take_over(
+    world: &World,
+    sight: &mut Sight,
+    mut found: Vec<(Secret, Inherited)>,
+) -> Result<(), Fault> {
     let (kind, object) = (sight.kind.as_ref(), &sight.object);
     let known = &mut sight.secrets;
-    let mut found = look(world, kind, object).await?;
     // The one consumers are pointed at gets the highest number.
     found.sort_by_key(|(secret, heirloom)| (heirloom.current, heirloom.minted, secret.name_any()));
     let numbered = known
@@ -67,11 +130,12 @@ pub async fn inherit(world: &World, sight: &mut Sight) -> Result<(), Fault> {
     Ok(())
 }
 
+/// The Secrets that a predecessor made for this resource, as their owner reference shows, and that have no record yet.
 async fn look(
     world: &World,
     kind: &dyn Kind,
     object: &DynamicObject,
-) -> Result<Vec<(Secret, Inherited)>, Fault> {
+) -> Result<Vec<Secret>, Fault> {
     let Heirlooms { labels, names } = kind.heirlooms(object);
     let api = world.secrets(&object.namespace().unwrap_or_default());
     let act = "looking for a predecessor's Secrets";
@@ -95,12 +159,6 @@ async fn look(
                 .iter()
                 .any(|owner| Some(&owner.uid) == uid.as_ref())
     };
-    Ok(secrets
-        .into_iter()
-        .filter(theirs)
-        .filter_map(|secret| {
-            let heirloom = kind.inherit(object, &secret)?;
-            Some((secret, heirloom))
-        })
-        .collect())
+    secrets.retain(theirs);
+    Ok(secrets)
 }

@@ -121,6 +121,16 @@ pub trait Kind: Send + Sync + fmt::Debug {
         None
     }
 
+    /// For ending a version where [`Kind::open`] is refused: a source that is good for that, and perhaps for nothing
+    /// else.
+    async fn open_to_end(
+        &self,
+        _object: &DynamicObject,
+        _reader: &mut Reader<'_>,
+    ) -> Result<Option<Arc<dyn Source>>, Fault> {
+        Ok(None)
+    }
+
     /// Who else may use this version, beyond finalizers and pods.
     async fn referrers(
         &self,

@@ -224,6 +224,22 @@ impl World {
         object: &DynamicObject,
         fresh: bool,
     ) -> Result<Reached, Fault> {
+        let mut reached = self.reach(index, object, fresh).await?;
+        if object.metadata.deletion_timestamp.is_some()
+            && let Ok(source) = &reached.source
+            && let Some(source) = source.for_one_who_leaves()
+        {
+            reached.source = Ok(source);
+        }
+        Ok(reached)
+    }
+
+    async fn reach(
+        &self,
+        index: usize,
+        object: &DynamicObject,
+        fresh: bool,
+    ) -> Result<Reached, Fault> {
         let kind = &self.kinds[index];
         let namespace = object.namespace().unwrap_or_default();
         let user = Key {

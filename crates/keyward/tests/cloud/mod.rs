@@ -367,6 +367,13 @@ impl Cloud {
         self.secrets().list(&params).await.unwrap().items
     }
 
+    /// Names of the Secrets that have this finalizer.
+    pub(crate) async fn secrets_with(&self, finalizer: &str) -> Vec<String> {
+        let all = self.secrets().list(&ListParams::default()).await.unwrap();
+        let held = |secret: &&Secret| secret.finalizers().iter().any(|one| one == finalizer);
+        all.iter().filter(held).map(ResourceExt::name_any).collect()
+    }
+
     pub(crate) async fn secret(&self, name: &str) -> Option<Secret> {
         self.secrets().get_opt(name).await.unwrap()
     }

@@ -1,8 +1,10 @@
 //! Application credentials of one Keystone user.
 //!
 //! We choose the name and the value, and store the value before Keystone hears of it: whatever reply is lost, the name
-//! finds the credential again. Everything is done as the user itself, for Keystone lets nobody else create them.
+//! finds the credential again. Everything is done as the user itself, for Keystone lets nobody else create them; only
+//! their end may be an administrator's work ([`Administrator`]).
 
+mod admin;
 mod listing;
 mod server;
 mod session;
@@ -17,6 +19,7 @@ use std::sync::Arc;
 
 use crate::{Minted, Order, SecretValue, Source, SourceError, Values};
 
+pub use admin::Administrator;
 pub use server::Server;
 pub use session::{Password, Session, Who};
 use wire::{Created, Credential, Rule, Rules};
@@ -52,11 +55,23 @@ pub struct Keystone {
     session: Arc<Session>,
     /// Rules that the credentials of this source may have: they outlive their credential and are removed with it.
     rules: Vec<AccessRule>,
+    admin: Administrator,
+    /// For a resource that is leaving: nothing is made any more.
+    leaving: bool,
 }
 
 impl Keystone {
     pub fn new(session: Arc<Session>, rules: Vec<AccessRule>) -> Self {
-        Self { session, rules }
+        Self {
+            session,
+            rules,
+            admin: Administrator::None,
+            leaving: false,
+        }
+    }
+
+    fn is_own(&self, session: &Session) -> bool {
+        std::ptr::eq(session, Arc::as_ptr(&self.session))
     }
 
     fn act(&self, what: &str) -> String {
@@ -132,7 +147,7 @@ impl Source for Keystone {
     }
 
     async fn list(&self, owner: &Owner, recorded: &[Issued]) -> Result<Vec<Issued>, SourceError> {
-        let all = self.session.list().await?;
+        let all = self.list_all().await?;
         let issued = all.iter().filter_map(|credential| {
             let known = recorded
                 .iter()
@@ -151,6 +166,10 @@ impl Source for Keystone {
 
     fn lists_together(&self) -> bool {
         true
+    }
+
+    fn for_one_who_leaves(&self) -> Option<Arc<dyn Source>> {
+        self.as_leaving()
     }
 
     async fn mint(&self, order: &Order) -> Result<Minted, SourceError> {
@@ -219,19 +238,26 @@ impl Source for Keystone {
     async fn revoke(&self, id: &IssuedId, _values: Option<&Values>) -> Result<(), SourceError> {
         let what = "revoking an application credential";
         let name = Name::of(id);
-        let reply = self
-            .session
-            .ask(&self.act(what), |server, token| {
-                let user = name.user.unwrap_or(&token.user);
+        let (reply, by) = self
+            .ask_as_either(what, &name, |server, user| {
                 let path = ["users", user, "application_credentials", name.credential];
                 server.request(what, Method::DELETE, path)
             })
             .await?;
-        reply.expect(&[StatusCode::NO_CONTENT, StatusCode::NOT_FOUND])?;
+        let reply = reply.expect(&[StatusCode::NO_CONTENT, StatusCode::NOT_FOUND])?;
+        if !self.is_own(by) && reply.status() == StatusCode::NO_CONTENT {
+            tracing::warn!(
+                place = self.session.place(),
+                credential = name.credential,
+                user = self.session.user(),
+                administrator = by.user(),
+                "revoked as the administrator, because the user's own login could not"
+            );
+        }
         if self.rules.is_empty() {
             return Ok(());
         }
-        self.remove_rules(&name).await
+        self.remove_rules(&name, by).await
     }
 
     async fn gone(&self, id: &IssuedId, values: Option<&Values>) -> Result<bool, SourceError> {
@@ -243,8 +269,12 @@ impl Source for Keystone {
                 Some(_) | None => {}
             }
         }
-        let reply = self
-            .get("looking for an application credential", id)
+        let (what, name) = ("looking for an application credential", Name::of(id));
+        let (reply, _) = self
+            .ask_as_either(what, &name, |server, user| {
+                let path = ["users", user, "application_credentials", name.credential];
+                server.request(what, Method::GET, path)
+            })
             .await?;
         let reply = reply.expect(&[StatusCode::OK, StatusCode::NOT_FOUND])?;
         Ok(reply.status() == StatusCode::NOT_FOUND)
@@ -296,24 +326,26 @@ impl Keystone {
         }
     }
 
-    /// Removes the access rules that only this credential had. Keystone keeps rules that are in use.
+    /// Removes the access rules that only this credential had, with the login that ended it. Keystone keeps rules that
+    /// are in use.
     ///
     /// *If it dies here:* rules without a credential are left; the next revoke of a credential with the same rules
     /// removes them. *Safe to repeat because* a rule that is gone already counts as removed.
-    async fn remove_rules(&self, name: &Name<'_>) -> Result<(), SourceError> {
+    async fn remove_rules(&self, name: &Name<'_>, by: &Session) -> Result<(), SourceError> {
         let what = "removing access rules";
-        let listed = self
-            .session
+        let listed = by
             .ask(&self.act(what), |server, token| {
                 let user = name.user.unwrap_or(&token.user);
                 server.request(what, Method::GET, ["users", user, "access_rules"])
             })
-            .await?
-            .expect(&[StatusCode::OK])?;
-        let listed: Rules = listed.json()?;
+            .await?;
+        // An administrator of a project ends credentials, but has no say over rules. They let nobody in.
+        if listed.status() == StatusCode::FORBIDDEN && !self.is_own(by) {
+            return Ok(());
+        }
+        let listed: Rules = listed.expect(&[StatusCode::OK])?.json()?;
         for rule in listed.access_rules.iter().filter(|rule| self.had(rule)) {
-            let reply = self
-                .session
+            let reply = by
                 .ask(&self.act(what), |server, token| {
                     let user = name.user.unwrap_or(&token.user);
                     server.request(

@@ -1,9 +1,11 @@
 //! Being logged in as one user: one token for all who need it, and no second try with a password that was refused.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use jiff::SignedDuration;
 use lifecycle::TroubleKind;
 use reqwest::header::HeaderName;
 use reqwest::{Method, StatusCode};
@@ -16,6 +18,12 @@ use crate::{SecretValue, SourceError};
 
 static AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 static SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
+
+/// A token made in the second of a password change is dead from the start, and one made a second later is not.
+const A_SECOND_LATER: SignedDuration = SignedDuration::from_secs(1);
+
+/// Fresh tokens that are refused for longer than this are refused for another reason.
+const SECOND_OF_A_CHANGE: Duration = Duration::from_secs(2);
 
 /// A token is not used in the last part of its life: a request under way must not outlive it.
 const LAST_PART: Duration = Duration::from_mins(1);
@@ -44,12 +52,18 @@ pub struct Session {
     /// One login at a time: those who wait for it share its token.
     turn: tokio::sync::Mutex<()>,
     lists: Rounds<Vec<Credential>>,
+    /// The same for other users, as the administrator sees them.
+    lists_of_others: Mutex<HashMap<Who, Arc<Rounds<Vec<Credential>>>>>,
+    /// Why there is no password; then nothing is ever sent.
+    no_password: Option<String>,
 }
 
 struct State {
     password: Password,
     token: Option<Token>,
     standing: Standing,
+    /// Since when Keystone refuses tokens that it has just given out.
+    refuses_fresh: Option<Instant>,
 }
 
 /// What Keystone thinks of the password, as far as it told.
@@ -62,6 +76,8 @@ enum Standing {
     Untried,
     Refused,
     RefusedWithCredentials,
+    /// There is no password that could be tried.
+    Absent,
 }
 
 #[derive(Clone)]
@@ -89,10 +105,25 @@ impl Session {
                 password,
                 token: None,
                 standing: Standing::Untried,
+                refuses_fresh: None,
             }),
             turn: tokio::sync::Mutex::default(),
             lists: Rounds::default(),
+            lists_of_others: Mutex::default(),
+            no_password: None,
         }
+    }
+
+    /// A login that is known to be of no use, for this reason. It is refused without a word to Keystone.
+    pub fn without_password(server: Arc<Server>, who: Who, why: String) -> Self {
+        let nothing = Password {
+            value: SecretValue::new(""),
+            version: String::new(),
+        };
+        let mut session = Self::new(server, who, nothing);
+        session.state().standing = Standing::Absent;
+        session.no_password = Some(why);
+        session
     }
 
     /// The password as it stands in its Secret now. A new one ends the old login; a changed Secret allows a new try.
@@ -109,6 +140,10 @@ impl Session {
 
     pub fn user(&self) -> &str {
         &self.who.user
+    }
+
+    pub(super) fn who(&self) -> &Who {
+        &self.who
     }
 
     pub(super) fn place(&self) -> &str {
@@ -139,10 +174,32 @@ impl Session {
     }
 
     async fn list_now(&self) -> Result<Vec<Credential>, SourceError> {
-        let act = format!("listing application credentials of user {}", self.who.user);
+        self.list_by_id(&self.who.user, None).await
+    }
+
+    pub(super) fn rounds_for(&self, other: &Who) -> Arc<Rounds<Vec<Credential>>> {
+        let mut all = self
+            .lists_of_others
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.entry(other.clone()).or_default().clone()
+    }
+
+    pub(super) async fn lull(&self) {
+        self.server.lull().await;
+    }
+
+    /// The list of the user with this id, or of the one who is logged in; `name` is for people.
+    pub(super) async fn list_by_id(
+        &self,
+        name: &str,
+        id: Option<&str>,
+    ) -> Result<Vec<Credential>, SourceError> {
+        let act = format!("listing application credentials of user {name}");
         let reply = self
             .ask_beside_others(&act, |server, token| {
-                let path = ["users", &token.user, "application_credentials"];
+                let user = id.unwrap_or(&token.user);
+                let path = ["users", user, "application_credentials"];
                 server.request(&act, Method::GET, path)
             })
             .await?
@@ -192,18 +249,19 @@ impl Session {
                 .send()
                 .await?;
             if reply.status() != StatusCode::UNAUTHORIZED {
+                self.state().refuses_fresh = None;
                 return Ok(reply);
             }
             if first {
                 token = self.token(act, &server, Some(&token)).await?;
             }
         }
-        // A token made in the second of a password change is dead from the start; a moment later it would not be.
-        Err(SourceError::new(
-            act,
-            TroubleKind::Unreachable,
-            "Keystone refuses a token it has just given out (401)",
-        ))
+        let since = *self.state().refuses_fresh.get_or_insert_with(Instant::now);
+        let detail = "Keystone refuses a token it has just given out (401)";
+        Err(SourceError {
+            wait: (since.elapsed() < SECOND_OF_A_CHANGE).then_some(A_SECOND_LATER),
+            ..SourceError::new(act, TroubleKind::Unreachable, detail)
+        })
     }
 
     /// A token other than `worn`, from memory or by one login.
@@ -241,7 +299,7 @@ impl Session {
         let Some(body) = wire::log_in_as(&self.who, &password.value) else {
             return Err(SourceError::new(
                 act,
-                TroubleKind::Rejected,
+                TroubleKind::Denied,
                 "the password is not text (UTF-8)",
             ));
         };
@@ -267,6 +325,9 @@ impl Session {
     }
 
     fn refused(&self, act: &str) -> SourceError {
+        if let Some(why) = &self.no_password {
+            return SourceError::new(act, TroubleKind::Denied, why.as_str());
+        }
         let Who {
             user,
             user_domain,

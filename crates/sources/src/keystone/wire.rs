@@ -150,6 +150,50 @@ pub(super) struct Named {
     pub(super) id: String,
 }
 
+#[derive(Deserialize)]
+pub(super) struct Domains {
+    domains: Vec<Domain>,
+}
+
+#[derive(Deserialize)]
+struct Domain {
+    id: String,
+    name: String,
+}
+
+impl Domains {
+    /// The id of the domain of this name. Keystone's database may not tell capitals from others.
+    pub(super) fn named(self, name: &str) -> Option<String> {
+        self.domains
+            .into_iter()
+            .find(|domain| domain.name.eq_ignore_ascii_case(name) && is_id(&domain.id))
+            .map(|domain| domain.id)
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Users {
+    users: Vec<User>,
+}
+
+#[derive(Deserialize)]
+struct User {
+    id: String,
+    name: String,
+    domain_id: String,
+}
+
+impl Users {
+    pub(super) fn named(self, name: &str, domain: &str) -> Vec<String> {
+        self.users
+            .into_iter()
+            .filter(|user| user.name.eq_ignore_ascii_case(name) && user.domain_id == domain)
+            .filter(|user| is_id(&user.id))
+            .map(|user| user.id)
+            .collect()
+    }
+}
+
 /// Ids become parts of addresses, of Secret names and of our records: only what Keystone really makes is taken.
 pub(super) fn is_id(text: &str) -> bool {
     (1..=64).contains(&text.len())

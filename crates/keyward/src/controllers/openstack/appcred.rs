@@ -8,14 +8,12 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{ApiResource, DynamicObject};
-use lifecycle::{
-    Because, Entry, Fingerprint, Holder, IssuedId, Ledger, Policy, Refusal, SecretName, Version,
-};
+use lifecycle::{Entry, Holder, IssuedId, Ledger, Policy, Refusal, SecretName, Version};
 use serde_json::{Value, json};
 use sources::Source;
-use sources::keystone::{self, AC_ID, AC_SECRET, Keystone, Who};
+use sources::keystone::{self, AC_ID, AC_SECRET, Administrator, Keystone};
 
-use super::keystone::{Keystones, password};
+use super::keystone::{Found, Keystones, Login};
 use super::nodes;
 use crate::api::keystone::{
     KeystoneApplicationCredential, KeystoneApplicationCredentialSpec as Spec,
@@ -26,12 +24,10 @@ use crate::engine::report::Report;
 use crate::engine::trouble::Fault;
 use crate::engine::{Closed, Heirlooms, Inherited, Kind, Reader, Terms, Wish};
 
+mod spec;
 mod status;
 
-/// Which project the credential is for, and where user and project are looked up; the designs fix all three.
-const PROJECT: &str = "keyward.dev/project";
-const PROJECT_DOMAIN: &str = "keyward.dev/project-domain";
-const USER_DOMAIN: &str = "keyward.dev/user-domain";
+use spec::{invalid, print, roles, rules, security_hash, spec, who};
 
 /// How much of the id a Secret's name carries, and more where that name is taken.
 const ID_LENGTHS: [usize; 4] = [5, 8, 16, 64];
@@ -52,116 +48,41 @@ impl AppCred {
     }
 }
 
-fn invalid(detail: impl Into<String>) -> Refusal {
-    Refusal {
-        because: Because::InvalidSpec,
-        detail: detail.into(),
+impl AppCred {
+    /// With the user's own login. Where the password is not there, the administrator is good enough to end something.
+    async fn source(
+        &self,
+        object: &DynamicObject,
+        spec: &Spec,
+        reader: &mut Reader<'_>,
+        found: &Found,
+        to_end: bool,
+    ) -> Result<Keystone, Closed> {
+        let login = Login {
+            secret: spec.secret.clone(),
+            key: spec.password_selector.clone(),
+        };
+        let who = who(object, spec);
+        let own = self
+            .keystones
+            .log_in(reader, &found.address, who.clone(), &login)
+            .await;
+        let admin = self.keystones.administrator(reader, found).await?;
+        let session = match (own, &admin) {
+            (Err(Closed::Refused(missing)), Administrator::Is(_)) if to_end => self
+                .keystones
+                .without_password(&found.address, who, missing.detail)?,
+            (Err(Closed::Refused(missing)), Administrator::Missing(why)) if to_end => {
+                let detail = format!(
+                    "{}; and the administrator cannot step in: {why}",
+                    missing.detail
+                );
+                return Err(Refusal { detail, ..missing }.into());
+            }
+            (own, _) => own?,
+        };
+        Ok(Keystone::new(session, rules(spec)).with_administrator(admin))
     }
-}
-
-/// The spec, checked by the same rules as the definition's: an old object, or a definition without them, must not make
-/// us ask Keystone for nonsense.
-fn spec(object: &DynamicObject) -> Result<Spec, Refusal> {
-    let value = object.data.get("spec").cloned().unwrap_or(Value::Null);
-    let spec: Spec = serde_json::from_value(value).map_err(|error| invalid(error.to_string()))?;
-    if spec.grace_period_days >= spec.expiration_days {
-        return Err(invalid(
-            "gracePeriodDays must be smaller than expirationDays",
-        ));
-    }
-    if spec.expiration_days < 2 || spec.grace_period_days < 1 {
-        return Err(invalid(
-            "expirationDays must be 2 or more and gracePeriodDays 1 or more",
-        ));
-    }
-    if spec.roles.is_empty() || spec.roles.iter().any(String::is_empty) {
-        return Err(invalid("roles must name at least one role"));
-    }
-    if spec.user_name.is_empty() {
-        return Err(invalid("userName must name a user"));
-    }
-    for rule in &spec.access_rules {
-        let named = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-        let sound = (1..=64).contains(&rule.service.len())
-            && rule.service.bytes().all(named)
-            && rule.path.starts_with('/')
-            && rule.path.len() <= 128;
-        if !sound {
-            return Err(invalid(
-                "each access rule needs a service of letters, digits and hyphens, and a path that starts with / and has at most 128 characters",
-            ));
-        }
-    }
-    Ok(spec)
-}
-
-fn who(object: &DynamicObject, spec: &Spec) -> Who {
-    let note = |key: &str, otherwise: &str| {
-        object
-            .annotations()
-            .get(key)
-            .map_or(otherwise, String::as_str)
-            .to_owned()
-    };
-    Who {
-        user: spec.user_name.clone(),
-        user_domain: note(USER_DOMAIN, "Default"),
-        project: note(PROJECT, "service"),
-        project_domain: note(PROJECT_DOMAIN, "Default"),
-    }
-}
-
-fn rules(spec: &Spec) -> Vec<keystone::AccessRule> {
-    let mut rules: Vec<_> = spec
-        .access_rules
-        .iter()
-        .map(|rule| keystone::AccessRule {
-            service: rule.service.clone(),
-            path: rule.path.clone(),
-            method: rule.method.as_str().to_owned(),
-        })
-        .collect();
-    rules.sort_unstable();
-    rules.dedup();
-    rules
-}
-
-fn roles(spec: &Spec) -> Vec<String> {
-    let mut roles = spec.roles.clone();
-    roles.sort_unstable();
-    roles.dedup();
-    roles
-}
-
-/// Changes with what the credential may do; the order in which that is written down does not matter.
-fn security_hash(spec: &Spec) -> Fingerprint {
-    let (may, only) = (roles(spec), rules(spec));
-    let requests = only
-        .iter()
-        .flat_map(|rule| [rule.service.as_str(), &rule.path, &rule.method]);
-    let unrestricted = if spec.unrestricted {
-        "unrestricted"
-    } else {
-        ""
-    };
-    Fingerprint::of(
-        [unrestricted, "roles"]
-            .into_iter()
-            .chain(may.iter().map(String::as_str))
-            .chain(["rules"])
-            .chain(requests),
-    )
-}
-
-fn print(object: &DynamicObject, spec: &Spec) -> Fingerprint {
-    let who = who(object, spec);
-    Fingerprint::of([
-        security_hash(spec).as_str(),
-        &who.user,
-        &who.user_domain,
-        &who.project,
-        &who.project_domain,
-    ])
 }
 
 /// The service a resource is for: its name without the usual prefix.
@@ -281,14 +202,27 @@ impl Kind for AppCred {
     ) -> Result<Arc<dyn Source>, Closed> {
         let spec = spec(object)?;
         let leaving = object.metadata.deletion_timestamp.is_some();
-        let address = self.keystones.find(reader, leaving).await?;
-        let password = password(reader, &spec.secret, &spec.password_selector).await?;
-        let namespace = reader.namespace().to_owned();
-        let who = who(object, &spec);
-        let session = self
-            .keystones
-            .session(&namespace, &address, who, password)?;
-        Ok(Arc::new(Keystone::new(session, rules(&spec))))
+        let found = self.keystones.find(reader, leaving).await?;
+        let source = self.source(object, &spec, reader, &found, leaving).await?;
+        Ok(Arc::new(source))
+    }
+
+    /// As the administrator, if one is offered.
+    async fn open_to_end(
+        &self,
+        object: &DynamicObject,
+        reader: &mut Reader<'_>,
+    ) -> Result<Option<Arc<dyn Source>>, Fault> {
+        let opened = async {
+            let spec = spec(object)?;
+            let found = self.keystones.find(reader, false).await?;
+            self.source(object, &spec, reader, &found, true).await
+        };
+        match opened.await {
+            Ok(source) => Ok(Some(Arc::new(source))),
+            Err(Closed::Refused(_)) => Ok(None),
+            Err(Closed::Fault(fault)) => Err(fault),
+        }
     }
 
     async fn referrers(
@@ -361,7 +295,10 @@ impl Kind for AppCred {
     fn inherit(&self, object: &DynamicObject, secret: &Secret) -> Option<Inherited> {
         let data = secret.data.as_ref()?;
         let id = std::str::from_utf8(&data.get(AC_ID)?.0).ok()?;
-        data.get(AC_SECRET)?;
+        // Without its value it is of no use to anybody, but it can be ended.
+        if !data.contains_key(AC_SECRET) && object.metadata.deletion_timestamp.is_none() {
+            return None;
+        }
         let sound = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if !sound {
             return None;

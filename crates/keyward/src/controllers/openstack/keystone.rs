@@ -8,7 +8,7 @@ use kube::api::{ApiResource, DynamicObject};
 use lifecycle::{Because, Refusal};
 use sources::SecretValue;
 use sources::http::Settings;
-use sources::keystone::{Password, Server, Session, Who};
+use sources::keystone::{Administrator, Password, Server, Session, Who};
 
 use crate::api::keystone::{KeystoneAPI, KeystoneApiSpec, KeystoneApiStatus};
 use crate::engine::{Closed, Reader};
@@ -16,13 +16,35 @@ use crate::engine::{Closed, Reader};
 /// Key of the certificates in the Secret that a KeystoneAPI names.
 const CA_BUNDLE: &str = "tls-ca-bundle.pem";
 
+/// On a KeystoneAPI: `"true"` lets its administrator end credentials whose own user's login cannot. Only then is the
+/// administrator's Secret read.
+const REVOKE_AS_ADMIN: &str = "keyward.dev/revoke-as-admin";
+
 /// Keystones and logins that are known. Losing them costs a login each.
 #[derive(Debug)]
 pub(super) struct Keystones {
     pub(super) resource: ApiResource,
     plain_http: bool,
     servers: Mutex<HashMap<Address, Arc<Server>>>,
-    sessions: Mutex<HashMap<(String, Address, Who), Arc<Session>>>,
+    sessions: Mutex<HashMap<Seat, Arc<Session>>>,
+}
+
+/// One login: namespace, Keystone, user, and where the password comes from. Two Secrets are two logins: else each would
+/// look like a change of the other, and a password that was refused would be tried again and again.
+type Seat = (String, Address, Who, Login);
+
+/// The key of a Secret that a password is under.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Login {
+    pub(super) secret: String,
+    pub(super) key: String,
+}
+
+/// A Keystone, and the administrator it offers.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) address: Address,
+    admin: Option<(Who, Login)>,
 }
 
 /// Where a Keystone is and whom to trust there.
@@ -47,7 +69,7 @@ impl Keystones {
         &self,
         reader: &mut Reader<'_>,
         leaving: bool,
-    ) -> Result<Address, Closed> {
+    ) -> Result<Found, Closed> {
         let found = reader.all(&self.resource).await?;
         let api = match found.as_slice() {
             [] => {
@@ -91,35 +113,77 @@ impl Keystones {
             ));
         };
         reader.depend_on(url);
+        let admin = admin(api, &spec);
+        if admin.is_some() {
+            reader.depend_on(REVOKE_AS_ADMIN);
+        }
         let bundle = spec.tls.and_then(|tls| tls.ca_bundle_secret_name);
         let ca = match bundle.filter(|name| !name.is_empty()) {
             Some(secret) => Some(certificates(reader, &secret).await?),
             None => None,
         };
-        Ok(Address {
-            url: url.clone(),
-            ca,
+        let url = url.clone();
+        Ok(Found {
+            address: Address { url, ca },
+            admin,
         })
     }
 
-    /// The login of this user there, shared by all who need it in this namespace.
-    pub(super) fn session(
+    /// The administrator that may end what a user cannot, if its owner offers it. That something is missing matters only
+    /// to who needs it.
+    pub(super) async fn administrator(
         &self,
-        namespace: &str,
+        reader: &mut Reader<'_>,
+        found: &Found,
+    ) -> Result<Administrator, Closed> {
+        let Some((who, login)) = &found.admin else {
+            return Ok(Administrator::None);
+        };
+        if login.secret.is_empty() {
+            let missing = "spec.secret of the KeystoneAPI names no Secret with its password";
+            return Ok(Administrator::Missing(missing.to_owned()));
+        }
+        match self
+            .log_in(reader, &found.address, who.clone(), login)
+            .await
+        {
+            Ok(session) => Ok(Administrator::Is(session)),
+            Err(Closed::Refused(refusal)) => Ok(Administrator::Missing(refusal.detail)),
+            Err(fault @ Closed::Fault(_)) => Err(fault),
+        }
+    }
+
+    /// The login of this user there, shared by all in this namespace who have the same password.
+    pub(super) async fn log_in(
+        &self,
+        reader: &mut Reader<'_>,
         address: &Address,
         who: Who,
-        password: Password,
-    ) -> Result<Arc<Session>, Refusal> {
+        login: &Login,
+    ) -> Result<Arc<Session>, Closed> {
+        let password = password(reader, &login.secret, &login.key).await?;
         let server = self.server(address)?;
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (namespace.to_owned(), address.clone(), who.clone());
-        if let Some(session) = sessions.get(&key) {
+        let namespace = reader.namespace().to_owned();
+        let seat = (namespace, address.clone(), who.clone(), login.clone());
+        if let Some(session) = sessions.get(&seat) {
             session.offer(password);
             return Ok(session.clone());
         }
         let session = Arc::new(Session::new(server, who, password));
-        sessions.insert(key, session.clone());
+        sessions.insert(seat, session.clone());
         Ok(session)
+    }
+
+    /// A user whose password is not there.
+    pub(super) fn without_password(
+        &self,
+        address: &Address,
+        who: Who,
+        why: String,
+    ) -> Result<Arc<Session>, Refusal> {
+        let server = self.server(address)?;
+        Ok(Arc::new(Session::without_password(server, who, why)))
     }
 
     fn server(&self, address: &Address) -> Result<Arc<Server>, Refusal> {
@@ -166,6 +230,30 @@ fn read(api: &DynamicObject) -> Result<(KeystoneApiSpec, KeystoneApiStatus), Clo
     }
 }
 
+/// The administrator's login, as the operator that runs Keystone writes it down.
+fn admin(api: &DynamicObject, spec: &KeystoneApiSpec) -> Option<(Who, Login)> {
+    if api.annotations().get(REVOKE_AS_ADMIN)? != "true" {
+        return None;
+    }
+    let or = |field: &Option<String>, otherwise: &str| {
+        let given = field.as_deref().filter(|text| !text.is_empty());
+        given.unwrap_or(otherwise).to_owned()
+    };
+    let selectors = spec.password_selectors.as_ref();
+    let who = Who {
+        user: or(&spec.admin_user, "admin"),
+        user_domain: "Default".to_owned(),
+        project: or(&spec.admin_project, "admin"),
+        project_domain: "Default".to_owned(),
+    };
+    let key = selectors.and_then(|selectors| selectors.admin.clone());
+    let login = Login {
+        secret: or(&spec.secret, ""),
+        key: or(&key, "AdminPassword"),
+    };
+    Some((who, login))
+}
+
 async fn certificates(reader: &mut Reader<'_>, secret: &str) -> Result<Vec<u8>, Closed> {
     let Some((values, _)) = reader.secret(secret).await? else {
         return Err(closed(
@@ -183,11 +271,7 @@ async fn certificates(reader: &mut Reader<'_>, secret: &str) -> Result<Vec<u8>, 
 }
 
 /// The password of a user, from its Secret.
-pub(super) async fn password(
-    reader: &mut Reader<'_>,
-    secret: &str,
-    key: &str,
-) -> Result<Password, Closed> {
+async fn password(reader: &mut Reader<'_>, secret: &str, key: &str) -> Result<Password, Closed> {
     let Some((values, version)) = reader.secret(secret).await? else {
         let detail = format!("there is no Secret {secret} in this namespace");
         return Err(closed(Because::LoginMissing, &detail));

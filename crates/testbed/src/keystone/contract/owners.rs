@@ -4,11 +4,12 @@ use http::Method;
 use serde_json::json;
 
 use super::case_list;
-use super::world::{World, says};
+use super::world::{World, same, says};
 
 case_list![
     nobody_else_lists_shows_makes_or_deletes_them,
     an_administrator_looks_and_deletes_but_does_not_make_them,
+    an_administrator_finds_their_user_by_name_and_domain,
     an_unknown_one_is_not_found,
     a_restricted_one_looks_but_makes_and_deletes_nothing,
     an_unrestricted_one_makes_and_deletes_others,
@@ -82,6 +83,37 @@ async fn an_administrator_looks_and_deletes_but_does_not_make_them(
         .await?
         .expect("it is gone", 404)
         .map(drop)
+}
+
+async fn an_administrator_finds_their_user_by_name_and_domain(world: World) -> anyhow::Result<()> {
+    let admin = world.admin.token().await?;
+    let ask = async |path: &str| {
+        let reply = world.send(Method::GET, path, &admin, None).await?;
+        reply.expect(path, 200)
+    };
+    let reply = ask("/v3/domains?name=Default").await?;
+    same(
+        "domains",
+        &reply.body["domains"][0]["id"],
+        &json!("default"),
+    )?;
+    let reply = ask("/v3/domains?name=nowhere").await?;
+    same("domains", &reply.body["domains"], &json!([]))?;
+    let users = format!("/v3/users?name={}&domain_id", world.user);
+    let reply = ask(&format!("{users}=default")).await?;
+    let found = &reply.body["users"];
+    same("users", found.as_array().map(Vec::len), Some(1))?;
+    same("id", &found[0]["id"], &json!(world.user_id))?;
+    same("its domain", &found[0]["domain_id"], &json!("default"))?;
+    let reply = ask(&format!("{users}={UNKNOWN}")).await?;
+    same("users elsewhere", &reply.body["users"], &json!([]))?;
+    // Nobody else may look.
+    let stranger = strangers_token(&world).await?;
+    for path in ["/v3/domains?name=Default", "/v3/users?name=admin"] {
+        let reply = world.send(Method::GET, path, &stranger, None).await?;
+        reply.expect(path, 403)?;
+    }
+    Ok(())
 }
 
 async fn an_unknown_one_is_not_found(world: World) -> anyhow::Result<()> {

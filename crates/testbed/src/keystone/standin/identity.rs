@@ -47,6 +47,16 @@ impl Sort {
     }
 }
 
+/// There is one domain here.
+pub(super) fn show_domains(name: Option<&str>) -> Value {
+    let only = json!({"id": "default", "name": "Default", "enabled": true, "options": {}});
+    let listed: Vec<Value> = Some(only)
+        .into_iter()
+        .filter(|domain| name.is_none_or(|name| domain["name"] == name))
+        .collect();
+    json!({ "domains": listed, "links": {"next": null, "previous": null} })
+}
+
 impl State {
     pub(super) fn must_be_admin(&self, token: &Token, action: &str) -> Result<(), Refusal> {
         if self.holds(token, "admin") {
@@ -68,12 +78,15 @@ impl State {
         }
     }
 
-    pub(super) fn list(&self, sort: Sort, name: Option<&str>) -> Value {
+    pub(super) fn list(&self, sort: Sort, name: Option<&str>, domain: Option<&str>) -> Value {
         let listed = self
             .named(sort)
             .into_iter()
             .filter(|(_, known)| name.is_none_or(|name| name == *known));
-        let listed: Value = listed.map(|(id, _)| self.show_one(sort, id)).collect();
+        let listed: Value = listed
+            .map(|(id, _)| self.show_one(sort, id))
+            .filter(|shown| domain.is_none_or(|domain| shown["domain_id"] == domain))
+            .collect();
         json!({ sort.many(): listed, "links": {"next": null, "previous": null} })
     }
 

@@ -1,0 +1,215 @@
+//! Application credentials that an earlier operator left: what it stored is taken over, or at least let go.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+mod cloud;
+
+use cloud::{Cloud, NAME, NAMESPACE, USER};
+use kube::ResourceExt;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+use testbed::keystone;
+
+const PROTECTION: &str = "openstack.org/ac-secret-protection";
+
+/// A7, J28: the mutable Secret of the first design.
+#[tokio::test]
+async fn a_predecessors_secret_is_taken_over_and_the_next_one_is_immutable() {
+    let cloud = Cloud::new().await;
+    let legacy = legacy(&cloud).await;
+    let _operator = cloud.operator().await;
+    cloud.until_ready().await;
+    assert_eq!(cloud.text("acID").await, legacy.0, "no needless rotation");
+    assert_eq!(cloud.text("secretName").await, "ac-barbican-secret");
+    assert_eq!(cloud.live_ids().await, [legacy.0.as_str()]);
+    let secret = cloud.secret("ac-barbican-secret").await.unwrap();
+    assert_eq!(
+        secret.labels()["application-credential-service"],
+        "barbican"
+    );
+
+    cloud.annotate("keyward.dev/rotate", "1").await;
+    let second = cloud.until_rotated_from(&legacy.0).await;
+    cloud.until_ready().await;
+    assert!(cloud.secret("ac-barbican-secret").await.is_none(), "reaped");
+    assert_eq!(cloud.log_in(&legacy).await, 404);
+    assert_eq!(cloud.live_ids().await, [second]);
+    let now = cloud.secret(&cloud.text("secretName").await).await.unwrap();
+    assert_eq!(now.immutable, Some(true));
+}
+
+/// A7: deleted before it was ever rotated.
+#[tokio::test]
+async fn a_predecessors_secret_goes_with_its_resource() {
+    let cloud = Cloud::new().await;
+    let legacy = legacy(&cloud).await;
+    cloud.delete(NAME).await;
+    let _operator = cloud.operator().await;
+    cloud.until_gone(NAME).await;
+    assert_eq!(cloud.log_in(&legacy).await, 404);
+    cloud
+        .until("the Secret is collected", || async {
+            cloud.secret("ac-barbican-secret").await.is_none()
+        })
+        .await;
+}
+
+/// Suspended means that nothing is done, and taking over is something.
+#[tokio::test]
+async fn a_predecessors_secret_is_left_alone_while_its_resource_is_suspended() {
+    let cloud = Cloud::new().await;
+    legacy(&cloud).await;
+    cloud.annotate("keyward.dev/suspend", "true").await;
+    let before = cloud.secret("ac-barbican-secret").await.unwrap();
+    let _operator = cloud.operator().await;
+    cloud
+        .until("it says that it is suspended", || async {
+            cloud.condition(NAME, "Ready").await["reason"] == "Suspended"
+        })
+        .await;
+    let after = cloud.secret("ac-barbican-secret").await.unwrap();
+    assert_eq!(after.resource_version(), before.resource_version());
+}
+
+/// Nothing in it can be a credential, and by its owner reference it is the resource's own: it must not hold up the end
+/// of the resource's namespace.
+#[tokio::test]
+async fn a_predecessors_secret_without_a_credential_does_not_outlive_its_resource() {
+    for data in [
+        json!({ "AC_ID": "", "AC_SECRET": "" }),
+        json!({ "AC_ID": "../not-an-id", "AC_SECRET": "something" }),
+        json!({ "something": "else" }),
+        json!({}),
+    ] {
+        for lived_with_us in [true, false] {
+            let cloud = Cloud::new().await;
+            let uid = resource_of_a_predecessor(&cloud).await;
+            let junk = "ac-barbican-secret";
+            add(&cloud, junk, Some(&uid), &data).await;
+            add(&cloud, "ac-barbican-a1b2c-secret", Some(&uid), &data).await;
+            add(&cloud, "somebody-elses", None, &data).await;
+            let operator = if lived_with_us {
+                let operator = cloud.operator().await;
+                cloud.until_ready().await;
+                assert!(cloud.secret(junk).await.is_some(), "it is left alone");
+                cloud.delete(NAME).await;
+                operator
+            } else {
+                cloud.delete(NAME).await;
+                cloud.operator().await
+            };
+            cloud.until_gone(NAME).await;
+            cloud
+                .until("the Secrets are collected", || async {
+                    cloud.secrets_with(PROTECTION).await == ["somebody-elses"]
+                        && cloud.secret(junk).await.is_none()
+                })
+                .await;
+            assert!(cloud.live().await.is_empty(), "{data}");
+            operator.stop().await;
+        }
+    }
+}
+
+/// What it has is enough to end it, and no more.
+#[tokio::test]
+async fn a_predecessors_credential_without_its_value_is_revoked_with_its_resource() {
+    for lived_with_us in [true, false] {
+        let cloud = Cloud::new().await;
+        let (id, _) = credential_of_a_predecessor(&cloud).await;
+        let uid = resource_of_a_predecessor(&cloud).await;
+        let data = json!({ "AC_ID": id });
+        add(&cloud, "ac-barbican-secret", Some(&uid), &data).await;
+        let _operator = if lived_with_us {
+            let operator = cloud.operator().await;
+            cloud.until_ready().await;
+            assert_eq!(cloud.live().await.len(), 2);
+            cloud.delete(NAME).await;
+            operator
+        } else {
+            cloud.delete(NAME).await;
+            cloud.operator().await
+        };
+        cloud.until_gone(NAME).await;
+        assert!(cloud.live().await.is_empty());
+        cloud
+            .until("the Secret is collected", || async {
+                cloud.secret("ac-barbican-secret").await.is_none()
+            })
+            .await;
+    }
+}
+
+/// As the first version of the original operator left it.
+async fn legacy(cloud: &Cloud) -> (String, String) {
+    let (id, value) = credential_of_a_predecessor(cloud).await;
+    let uid = resource_of_a_predecessor(cloud).await;
+    let data = json!({ "AC_ID": id, "AC_SECRET": value });
+    add(cloud, "ac-barbican-secret", Some(&uid), &data).await;
+    cloud
+        .edit_status(json!({
+            "acID": id, "secretName": "ac-barbican-secret",
+            "createdAt": "2026-11-01T00:00:00Z", "expiresAt": "2027-11-01T00:00:00Z",
+            "conditions": [],
+        }))
+        .await;
+    (id, value)
+}
+
+/// Id and value of a credential at Keystone.
+async fn credential_of_a_predecessor(cloud: &Cloud) -> (String, String) {
+    let auth = json!({
+        "identity": { "methods": ["password"], "password": { "user": {
+            "name": USER, "domain": { "name": "Default" }, "password": keystone::password_of(USER) } } },
+        "scope": { "project": { "name": "service", "domain": { "name": "Default" } } },
+    });
+    let http = cloud.admin.http();
+    let login = http.log_in(&auth).await.unwrap();
+    let user = login.text("/token/user/id").unwrap();
+    let made = http
+        .send(
+            http::Method::POST,
+            &format!("/v3/users/{user}/application_credentials"),
+            &login.token().unwrap(),
+            Some(&json!({ "application_credential": { "name": "ac-barbican-29090", "roles": [{ "name": "service" }] } })),
+        )
+        .await
+        .unwrap();
+    let id = made.text("/application_credential/id").unwrap();
+    let value = made.text("/application_credential/secret").unwrap();
+    (id, value)
+}
+
+/// The resource, and its uid.
+async fn resource_of_a_predecessor(cloud: &Cloud) -> String {
+    let mut object = cloud::example();
+    object["metadata"]["finalizers"] = json!(["openstack.org/applicationcredential"]);
+    let created = cloud.try_create(object).await.unwrap();
+    created.uid().unwrap()
+}
+
+/// A Secret as a predecessor made it for the resource with this uid.
+async fn add(cloud: &Cloud, name: &str, owner: Option<&str>, data: &Value) {
+    let reference = |uid: &str| {
+        json!([{
+            "apiVersion": "keystone.openstack.org/v1beta1", "kind": "KeystoneApplicationCredential",
+            "name": NAME, "uid": uid, "controller": true, "blockOwnerDeletion": true,
+        }])
+    };
+    let mut labels = json!({ "application-credentials": "true" });
+    if name != "ac-barbican-secret" {
+        // Since the second design.
+        labels["application-credential-service"] = "barbican".into();
+    }
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {
+            "name": name, "namespace": NAMESPACE, "finalizers": [PROTECTION], "labels": labels,
+            "ownerReferences": owner.map(reference),
+        },
+        "stringData": data,
+    });
+    let secret = serde_json::from_value(secret).unwrap();
+    let params = PostParams::default();
+    cloud.secrets().create(&params, &secret).await.unwrap();
+}
