@@ -98,6 +98,10 @@ async fn a_deletion_whose_password_is_wrong_ends_as_the_administrator() {
     assert!(cloud.live().await.is_empty());
     assert!(cloud.ours().await.is_empty());
     assert_eq!(logins(&cloud, 401), 1, "the wrong password is tried once");
+    let told = |(reason, text): &(String, String)| {
+        reason == "Revoked" && text.contains("as the administrator")
+    };
+    assert!(cloud.events().iter().any(told), "{:?}", cloud.events());
 }
 
 /// Without the annotation it waits, says so, and leaves the administrator's Secret alone.

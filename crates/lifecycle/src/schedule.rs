@@ -50,7 +50,7 @@ pub(crate) fn retry_at(setback: &Setback, seed: &str) -> Timestamp {
 }
 
 /// How long to wait after trouble that cannot be written down, and so is not counted.
-pub(crate) fn without_notes(trouble: &Trouble, seed: &str) -> SignedDuration {
+pub(crate) fn uncounted_wait(trouble: &Trouble, seed: &str) -> SignedDuration {
     let own = backoff(trouble.kind, 2, seed);
     match trouble.wait {
         Some(wait) if trouble.kind == TroubleKind::Unreachable => {

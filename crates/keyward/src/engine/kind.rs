@@ -189,26 +189,35 @@ pub trait Kind: Send + Sync + fmt::Debug {
 
     /// The event that tells of this, if one does.
     fn tells(&self, object: &DynamicObject, happening: &Happening) -> Option<Note> {
-        match happening {
-            Happening::Published { ledger } => {
-                let (reason, text) = self.published(object, ledger)?;
-                Some(events::normal(reason, "Publish", text))
-            }
-            Happening::Revoked { .. } => Some(events::normal(
-                "Revoked",
-                "Revoke",
-                "an old version was revoked, and the issuer confirmed it".to_owned(),
-            )),
-            Happening::Failed { because, .. } => {
-                Some(events::warning(*because, "Wait", because.to_string()))
-            }
-            Happening::Adopted { target } => Some(events::took_ownership(target)),
-            Happening::Begun { .. } | Happening::Stored { .. } | Happening::Stalled { .. } => None,
-        }
+        tells_plainly(self, object, happening)
     }
 
     /// Status as it should be, whole. The engine writes it only if it differs.
     fn status(&self, report: &Report) -> serde_json::Value;
+}
+
+/// The event that tells of this, for a kind that has no words of its own for it.
+pub fn tells_plainly<K: Kind + ?Sized>(
+    kind: &K,
+    object: &DynamicObject,
+    happening: &Happening,
+) -> Option<Note> {
+    match happening {
+        Happening::Published { ledger } => {
+            let (reason, text) = kind.published(object, ledger)?;
+            Some(events::normal(reason, "Publish", text))
+        }
+        Happening::Revoked { .. } => Some(events::normal(
+            "Revoked",
+            "Revoke",
+            "an old version was revoked, and the issuer confirmed it".to_owned(),
+        )),
+        Happening::Failed { because, .. } => {
+            Some(events::warning(*because, "Wait", because.to_string()))
+        }
+        Happening::Adopted { target } => Some(events::took_ownership(target)),
+        Happening::Begun { .. } | Happening::Stored { .. } | Happening::Stalled { .. } => None,
+    }
 }
 
 /// What holds whatever the spec says.

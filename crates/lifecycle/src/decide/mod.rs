@@ -101,7 +101,7 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
             Err(Some(trouble)) => {
                 // There is no ledger to write the failure into, and writing one would hide that it was lost.
                 let because = trouble.reason();
-                let wait = crate::schedule::without_notes(trouble, &facts.uid);
+                let wait = crate::schedule::uncounted_wait(trouble, &facts.uid);
                 waits.trouble(trouble, crate::schedule::later(facts.now, wait));
                 return Some(Choice::rest(because));
             }

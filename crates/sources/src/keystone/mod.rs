@@ -253,6 +253,7 @@ impl Source for Keystone {
                 administrator = by.user(),
                 "revoked as the administrator, because the user's own login could not"
             );
+            by.note_ended(name.credential);
         }
         if self.rules.is_empty() {
             return Ok(());

@@ -1,15 +1,16 @@
 //! Being logged in as one user: one token for all who need it, and no second try with a password that was refused.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
-use lifecycle::TroubleKind;
+use lifecycle::{IssuedId, TroubleKind};
 use reqwest::header::HeaderName;
 use reqwest::{Method, StatusCode};
 
+use super::credential_id;
 use super::listing::Rounds;
 use super::server::{Discovered, NO_CATALOGUE, Server, UnderWay};
 use super::wire::{self, Credential, Listed, TokenReply};
@@ -24,6 +25,9 @@ const A_SECOND_LATER: SignedDuration = SignedDuration::from_secs(1);
 
 /// Fresh tokens that are refused for longer than this are refused for another reason.
 const SECOND_OF_A_CHANGE: Duration = Duration::from_secs(2);
+
+/// So many credentials that were ended for others are remembered: longer than it takes to tell of them.
+const MOST_ENDED: usize = 256;
 
 /// A token is not used in the last part of its life: a request under way must not outlive it.
 const LAST_PART: Duration = Duration::from_mins(1);
@@ -54,6 +58,8 @@ pub struct Session {
     lists: Rounds<Vec<Credential>>,
     /// The same for other users, as the administrator sees them.
     lists_of_others: Mutex<HashMap<Who, Arc<Rounds<Vec<Credential>>>>>,
+    /// Credentials of others that were ended with this login, newest last.
+    ended: Mutex<VecDeque<String>>,
     /// Why there is no password; then nothing is ever sent.
     no_password: Option<String>,
 }
@@ -110,6 +116,7 @@ impl Session {
             turn: tokio::sync::Mutex::default(),
             lists: Rounds::default(),
             lists_of_others: Mutex::default(),
+            ended: Mutex::default(),
             no_password: None,
         }
     }
@@ -140,6 +147,19 @@ impl Session {
 
     pub fn user(&self) -> &str {
         &self.who.user
+    }
+
+    /// Whether this credential of another user was ended with this login, not long ago.
+    pub fn has_ended(&self, id: &IssuedId) -> bool {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.iter().any(|known| known == credential_id(id))
+    }
+
+    pub(super) fn note_ended(&self, credential: &str) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.push_back(credential.to_owned());
+        let forget = ended.len().saturating_sub(MOST_ENDED);
+        ended.drain(..forget);
     }
 
     pub(super) fn who(&self) -> &Who {

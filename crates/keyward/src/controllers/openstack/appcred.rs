@@ -19,6 +19,8 @@ use crate::api::keystone::{
     KeystoneApplicationCredential, KeystoneApplicationCredentialSpec as Spec,
 };
 use crate::engine::conditions::whole_second;
+use crate::engine::events::{self, Happening, Note};
+use crate::engine::kind::tells_plainly;
 use crate::engine::policy::annotated;
 use crate::engine::report::Report;
 use crate::engine::trouble::Fault;
@@ -341,6 +343,16 @@ impl Kind for AppCred {
             when(previous.and_then(|previous| previous.expires))
         );
         Some(("ApplicationCredentialRotated", text))
+    }
+
+    fn tells(&self, object: &DynamicObject, happening: &Happening) -> Option<Note> {
+        if let Happening::Revoked { id } = happening
+            && self.keystones.ended_as_administrator(id)
+        {
+            let text = "an old version was revoked as the administrator, because its user's own login could not, and the issuer confirmed it";
+            return Some(events::normal("Revoked", "Revoke", text.to_owned()));
+        }
+        tells_plainly(self, object, happening)
     }
 
     fn status(&self, report: &Report) -> Value {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kube::ResourceExt;
 use kube::api::{ApiResource, DynamicObject};
-use lifecycle::{Because, Refusal};
+use lifecycle::{Because, IssuedId, Refusal};
 use sources::SecretValue;
 use sources::http::Settings;
 use sources::keystone::{Administrator, Password, Server, Session, Who};
@@ -173,6 +173,12 @@ impl Keystones {
         let session = Arc::new(Session::new(server, who, password));
         sessions.insert(seat, session.clone());
         Ok(session)
+    }
+
+    /// Whether an administrator ended this credential of another user.
+    pub(super) fn ended_as_administrator(&self, id: &IssuedId) -> bool {
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.values().any(|session| session.has_ended(id))
     }
 
     /// A user whose password is not there.
