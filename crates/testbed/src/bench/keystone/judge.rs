@@ -74,69 +74,89 @@ fn of_one_size(figures: &Figures) -> Vec<Judged> {
     s.lines
 }
 
+/// A figure of one round. Ratios are taken within a round, whose runs are minutes apart, and not between rounds.
+type OfRound = fn(&Round) -> f64;
+
 fn times(s: &mut Sheet, figures: &Figures) {
-    let each = f64::from(figures.n.max(1));
-    let seconds = |one: &Sample| one.seconds;
-    let cpu = |one: &Sample| one.keystone_cpu_seconds;
-    let bare = figures.least(|round| &round.bare, seconds);
-    let verifying = figures.least(|round| &round.verifying, seconds);
-    let mint = figures.least(|round| &round.mint, seconds);
-    s.tell("bare floor, until all are Ready (s)", bare, 1);
-    s.tell("verifying floor, until all are Ready (s)", verifying, 1);
-    s.tell("operator, until all are Ready (s)", mint, 1);
-    let (of_verifying, of_bare) = (mint / verifying, mint / bare);
-    if figures.n >= LARGE {
-        s.at_most("operator / verifying floor", of_verifying, OF_VERIFYING, 2);
-        s.at_most("operator / bare floor", of_bare, OF_BARE, 2);
-        s.at_most(
-            "verifying floor / operator (more: too busy to tell)",
-            1.0 / of_verifying,
-            FLOOR_ABOVE,
-            2,
-        );
-        s.at_most(
-            "bare floor / verifying floor (more: too busy to tell)",
-            bare / verifying,
-            FLOOR_ABOVE,
-            2,
-        );
-    } else {
-        s.tell("operator / verifying floor", of_verifying, 2);
-        s.tell("operator / bare floor", of_bare, 2);
+    for (what, seconds) in [
+        (
+            "bare floor, until all are Ready (s)",
+            (|round| round.bare.seconds) as OfRound,
+        ),
+        ("verifying floor, until all are Ready (s)", |round| {
+            round.verifying.seconds
+        }),
+        ("operator, until all are Ready (s)", |round| {
+            round.mint.seconds
+        }),
+    ] {
+        s.tell(what, figures.middle(seconds), 1);
     }
-    let bare = figures.least(|round| &round.bare, cpu);
-    let verifying = figures.least(|round| &round.verifying, cpu);
-    let mint = figures.least(|round| &round.mint, cpu);
-    s.tell("Keystone's CPU, bare floor (ms each)", bare * 1e3 / each, 1);
-    s.tell(
-        "Keystone's CPU, verifying floor (ms each)",
-        verifying * 1e3 / each,
-        1,
+    let large = figures.n >= LARGE;
+    let mut ratio = |what: &str, ratio: OfRound, target: Option<f64>| {
+        let ratio = figures.middle(ratio);
+        match target.filter(|_| large) {
+            Some(target) => s.at_most(what, ratio, target, 2),
+            None => s.tell(what, ratio, 2),
+        }
+    };
+    ratio(
+        "operator / verifying floor",
+        |round| round.mint.seconds / round.verifying.seconds,
+        Some(OF_VERIFYING),
     );
-    s.tell("Keystone's CPU, operator (ms each)", mint * 1e3 / each, 1);
-    let what = "Keystone's CPU, operator / verifying floor";
-    if figures.n >= LARGE {
-        s.at_most(what, mint / verifying, OF_VERIFYING, 2);
-    } else {
-        s.tell(what, mint / verifying, 2);
+    ratio(
+        "operator / bare floor",
+        |round| round.mint.seconds / round.bare.seconds,
+        Some(OF_BARE),
+    );
+    if large {
+        ratio(
+            "verifying floor / operator (more: too busy to tell)",
+            |round| round.verifying.seconds / round.mint.seconds,
+            Some(FLOOR_ABOVE),
+        );
+        ratio(
+            "bare floor / verifying floor (more: too busy to tell)",
+            |round| round.bare.seconds / round.verifying.seconds,
+            Some(FLOOR_ABOVE),
+        );
     }
-    s.tell("Keystone's CPU, operator / bare floor", mint / bare, 2);
-    let rotation = |what: fn(&Sample) -> f64| figures.least(|round| &round.rotation, what);
+    ratio(
+        "Keystone's CPU, operator / verifying floor",
+        |round| round.mint.keystone_cpu_seconds / round.verifying.keystone_cpu_seconds,
+        Some(OF_VERIFYING),
+    );
+    ratio(
+        "Keystone's CPU, operator / bare floor",
+        |round| round.mint.keystone_cpu_seconds / round.bare.keystone_cpu_seconds,
+        None,
+    );
+    let each = 1e3 / f64::from(figures.n.max(1));
+    for (what, cpu) in [
+        (
+            "Keystone's CPU, bare floor (ms each)",
+            (|round| round.bare.keystone_cpu_seconds) as OfRound,
+        ),
+        ("Keystone's CPU, verifying floor (ms each)", |round| {
+            round.verifying.keystone_cpu_seconds
+        }),
+        ("Keystone's CPU, operator (ms each)", |round| {
+            round.mint.keystone_cpu_seconds
+        }),
+        ("Keystone's CPU, rotation (ms each)", |round| {
+            round.rotation.keystone_cpu_seconds
+        }),
+        ("operator's own CPU, first mint (ms each)", |round| {
+            round.mint.operator_cpu_seconds
+        }),
+    ] {
+        s.tell(what, figures.middle(cpu) * each, 2);
+    }
     s.tell(
         "rotation of all, until the old are revoked (s)",
-        rotation(seconds),
+        figures.middle(|round| round.rotation.seconds),
         1,
-    );
-    s.tell(
-        "Keystone's CPU, rotation (ms each)",
-        rotation(cpu) * 1e3 / each,
-        1,
-    );
-    let own = |one: &Sample| one.operator_cpu_seconds;
-    s.tell(
-        "operator's own CPU, first mint (ms each)",
-        figures.least(|round| &round.mint, own) * 1e3 / each,
-        2,
     );
 }
 
@@ -149,7 +169,7 @@ pub fn table(all: &[Figures], judged: &[Judged]) -> String {
         let _ = writeln!(text, "{line}");
     };
     put(format_args!(
-        "\nTimes and CPU are the least of the rounds, counts the most. Each round, in seconds (Keystone's CPU):"
+        "\nTimes, CPU and ratios are the middle one of the rounds, counts the most. Each round, in seconds (Keystone's CPU):"
     ));
     for figures in all {
         for round in &figures.rounds {
@@ -249,6 +269,16 @@ mod tests {
                 "Keystone's CPU, operator / verifying floor"
             ]
         );
+    }
+
+    #[test]
+    fn one_lucky_round_decides_nothing() {
+        let mut all = figures(1000, [20.0, 30.0, 35.0]);
+        let lucky = figures(1000, [13.0, 30.0, 35.0]).rounds.remove(0);
+        all.rounds = vec![lucky, all.rounds[0].clone(), all.rounds[0].clone()];
+        assert!(missed(&[all.clone()]).is_empty());
+        all.rounds.remove(2);
+        assert_eq!(missed(&[all]), ["operator / bare floor"], "of two the worse");
     }
 
     #[test]

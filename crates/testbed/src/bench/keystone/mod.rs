@@ -25,20 +25,13 @@ pub struct Plan {
     pub sizes: Vec<u32>,
     /// The program to measure.
     pub keyward: PathBuf,
-    /// How often each size is measured; `None`: three times if it is small, once otherwise.
+    /// How often each size is measured; `None`: three times.
     pub rounds: Option<u32>,
     /// Further flags for `keyward run`.
     pub flags: Vec<String>,
 }
 
-/// Above this a round takes minutes.
-const SMALL: u32 = 500;
-
-impl Plan {
-    fn rounds(&self, n: u32) -> u32 {
-        self.rounds.unwrap_or(if n < SMALL { 3 } else { 1 }).max(1)
-    }
-}
+const ROUNDS: u32 = 3;
 
 /// Measures each size on a control plane of its own, smallest first; each run has a Keystone of its own.
 pub async fn keystone(plan: &Plan) -> anyhow::Result<Vec<Figures>> {
