@@ -4,23 +4,10 @@
 
 mod stage;
 
-use keyward::api::demo::DemoCredential;
-use kube::api::PostParams;
-use serde_json::json;
-use stage::{NAME, NAMESPACE, Stage};
+use stage::{NAME, Stage};
 use testbed::issuer::{Fault, Kind};
 
 const OTHERS: [&str; 3] = ["web", "mail", "queue"];
-
-async fn create(stage: &Stage, name: &str) {
-    let object: DemoCredential = serde_json::from_value(json!({
-        "apiVersion": "demo.keyward.dev/v1alpha1", "kind": "DemoCredential",
-        "metadata": { "name": name, "namespace": NAMESPACE }, "spec": stage.spec(),
-    }))
-    .unwrap();
-    let params = PostParams::default();
-    stage.resources().create(&params, &object).await.unwrap();
-}
 
 /// Why it is not ready, or that it is.
 async fn ready(stage: &Stage, name: &str) -> (bool, String) {
@@ -36,7 +23,7 @@ async fn one_throttled_answer_pauses_every_resource_of_that_issuer_until_then() 
     stage.prepare().await;
     let operator = stage.operator().await;
     stage.issuer.faults().plan(|_| Fault::Throttle(600));
-    create(&stage, NAME).await;
+    stage.create().await;
     let throttled = |name: &'static str| {
         let stage = &stage;
         async move { ready(stage, name).await.1 == "IssuerThrottled" }
@@ -47,7 +34,7 @@ async fn one_throttled_answer_pauses_every_resource_of_that_issuer_until_then() 
     assert_eq!(stage.issuer.faults().total(), 1);
     stage.issuer.faults().clear();
     for name in OTHERS {
-        create(&stage, name).await;
+        stage.create_named(name, stage.spec()).await;
         stage
             .until("the others to wait as well", || throttled(name))
             .await;

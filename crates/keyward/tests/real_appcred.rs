@@ -11,24 +11,15 @@ use jiff::{SignedDuration, Timestamp};
 use kube::api::{Patch, PatchParams};
 use real_stage::cloud::{self, CA_BUNDLE, Cloud, PASSWORDS, PATIENCE, selector};
 use real_stage::cloud_consumer::{release, set_holder};
-use real_stage::{Credential, control_plane, definitions, until};
+use real_stage::{Credential, plane, until};
 use serde_json::json;
-use testbed::controlplane::ControlPlane;
 use testbed::keystone::real::{Keystone, Lockout, Options};
 use testbed::keystone::{self, CREATE, LOGIN_BY_PASSWORD};
 use testbed::proxy::Fault;
-use tokio::sync::OnceCell;
 
 const NAME: &str = "ac-barbican";
 const USER: &str = "barbican";
 const CONSUMER: &str = "openstack.org/barbican-ac-consumer";
-
-async fn plane() -> &'static ControlPlane {
-    static PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
-    PLANE
-        .get_or_init(|| async { control_plane(definitions()).await })
-        .await
-}
 
 async fn keystone() -> Keystone {
     Keystone::start(Options::default()).await.unwrap()
@@ -160,7 +151,7 @@ async fn real_a_wrong_password_is_tried_at_most_twice_and_a_corrected_one_heals(
     let issuer = issuer.await.unwrap();
     let cloud = cloud("wrong-password", &issuer).await;
     let wrong = json!(keystone::password_of("somebody else"));
-    let data = [(selector(USER), wrong)].into_iter().collect();
+    let data = json!({ (selector(USER)): wrong });
     cloud.put_secret(PASSWORDS, data).await;
     let launch = cloud.launch(None);
     let operator = launch.start();
@@ -179,7 +170,7 @@ async fn real_a_wrong_password_is_tried_at_most_twice_and_a_corrected_one_heals(
     assert!((1..=2).contains(&failed), "{failed} failed logins");
 
     let right = json!(keystone::password_of(USER));
-    let data = [(selector(USER), right)].into_iter().collect();
+    let data = json!({ (selector(USER)): right });
     cloud.put_secret(PASSWORDS, data).await;
     cloud.settled(&credential, 1).await;
     cloud.settled(&other, 1).await;
@@ -335,7 +326,7 @@ async fn real_no_secret_password_or_token_is_in_logs_events_status_or_metrics() 
     let launch = cloud.launch(None);
     let operator = launch.start();
     let wrong = json!(keystone::password_of("somebody else"));
-    let data = [(selector(USER), wrong)].into_iter().collect();
+    let data = json!({ (selector(USER)): wrong });
     cloud.put_secret(PASSWORDS, data).await;
     let credential = cloud.create(NAME, USER).await;
     wait_for_reason(&cloud, &credential, "IssuerDenied").await;

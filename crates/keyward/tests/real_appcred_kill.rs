@@ -15,25 +15,16 @@ use real_stage::cloud_consumer::CloudConsumer;
 use real_stage::kill::{self, BOTH, Kill, Killer, Life, Side};
 use real_stage::leaks::Written;
 use real_stage::proxy::upstream;
-use real_stage::{Credential, Stage, control_plane, definitions, until};
+use real_stage::{Credential, Stage, plane, until};
 use serde_json::{Value, json};
-use testbed::controlplane::ControlPlane;
 use testbed::keystone::real::{Keystone, Options};
 use testbed::keystone::{self, Admin};
-use tokio::sync::OnceCell;
 
 /// Lives at once: enough to keep two cores busy while others wait.
 const AT_ONCE: usize = 6;
 const CONSUMER: &str = "openstack.org/barbican-ac-consumer";
 /// Keystone has one worker for all lives.
 const LOGS_IN_EVERY: Duration = Duration::from_millis(400);
-
-async fn plane() -> &'static ControlPlane {
-    static PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
-    PLANE
-        .get_or_init(|| async { control_plane(definitions()).await })
-        .await
-}
 
 /// Where everybody lives.
 struct Ground {
@@ -62,12 +53,7 @@ async fn live(ground: &Ground, name: String, with_rules: bool, kill: Option<Kill
     cloud.put_keystone_api(&json!({})).await;
 
     let killer = Killer::new(ground.upstream.clone(), kill).await;
-    if let Some((at, fault, strike)) = killer.at_issuer() {
-        cloud.faults().at(at, fault);
-        cloud
-            .faults()
-            .on_crash(move |line| strike(&line.to_string()));
-    }
+    killer.strike_at(cloud.faults());
     let launch = cloud.launch(Some(killer.api_server()));
     let credential = cloud.credential("ac-barbican");
     let (record, consumer) = CloudConsumer {
@@ -98,7 +84,7 @@ async fn live(ground: &Ground, name: String, with_rules: bool, kill: Option<Kill
     if record.met().logins < 2 {
         broken.push("lost: the consumer never got to use it".to_owned());
     }
-    killer.told(name, cloud.faults().total() as u64, broken, &written)
+    killer.told(name, cloud.faults().total(), broken, &written)
 }
 
 async fn new_user(admin: &Admin, user: &str) {
@@ -126,21 +112,14 @@ impl Scene<'_> {
         written
             .add_objects(&self.cloud.stage, &self.cloud.namespace)
             .await;
-        self.credential.delete().await;
-        let gone = async || self.credential.seen().is_none();
-        until("untidy: the resource is gone", PATIENCE, gone).await?;
+        kill::is_deleted(self.credential, PATIENCE).await?;
         self.alive(0, "after the end").await?;
-        let tidy = async || self.credential.secrets_of_ours().await.is_empty();
-        until("untidy: no Secret is left after the end", PATIENCE, tidy).await?;
+        kill::leaves_no_secret(self.credential, PATIENCE).await?;
         let rules = self.cloud.admin.access_rules(self.user).await.unwrap();
         if !rules.is_empty() {
             return Err("orphan: access rules are left after the end".to_owned());
         }
-        let most = self.most_alive();
-        if most > 4 {
-            return Err(format!("orphan: {most} credentials were alive at once"));
-        }
-        Ok(())
+        kill::never_too_many(self.births_and_deaths())
     }
 
     async fn alive(&self, wanted: usize, when: &str) -> Result<(), String> {
@@ -150,9 +129,7 @@ impl Scene<'_> {
 
     /// Settled at this serial, with one credential alive, the one that is handed out, and nothing lying about.
     async fn rest_at(&self, serial: u32) -> Result<(), String> {
-        let settled = async || self.credential.settled(serial);
-        let what = format!("lost: version {serial} settles");
-        until(&what, PATIENCE, settled).await?;
+        kill::settles(self.credential, serial, PATIENCE).await?;
         self.alive(1, "at rest").await?;
         let pair = self.credential.handed_out().await;
         let pair = pair.ok_or("lost: nothing is handed out")?;
@@ -160,22 +137,16 @@ impl Scene<'_> {
         if alive.len() != 1 || alive[0].id != pair.0 || self.cloud.log_in(&pair).await != 201 {
             return Err("lost: what is handed out does not let anybody in".to_owned());
         }
-        let tidy = async || self.credential.secrets_of_ours().await.len() == 1;
-        until("untidy: one Secret", PATIENCE, tidy).await
+        kill::has_one_secret(self.credential, PATIENCE).await
     }
 
-    /// How many were ever alive together.
-    fn most_alive(&self) -> usize {
-        let (mut alive, mut most) = (0_usize, 0);
-        for asked in self.cloud.faults().log() {
-            match (asked.line.kind.as_str(), asked.status) {
-                (keystone::CREATE, Some(201)) => alive += 1,
-                (keystone::DELETE, Some(204)) => alive = alive.saturating_sub(1),
-                (_, _) => {}
-            }
-            most = most.max(alive);
-        }
-        most
+    fn births_and_deaths(&self) -> impl Iterator<Item = isize> {
+        let log = self.cloud.faults().log().into_iter();
+        log.map(|asked| match (asked.line.kind.as_str(), asked.status) {
+            (keystone::CREATE, Some(201)) => 1,
+            (keystone::DELETE, Some(204)) => -1,
+            (_, _) => 0,
+        })
     }
 }
 

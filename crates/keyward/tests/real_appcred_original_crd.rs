@@ -12,12 +12,11 @@ use kube::api::{Patch, PatchParams};
 use real_stage::cloud::{self, Cloud, PATIENCE};
 use real_stage::cloud_consumer::{release, set_holder};
 use real_stage::operator::{Launch, Operator};
-use real_stage::{Credential, control_plane, until};
+use real_stage::{Credential, plane_with, until};
 use serde_json::{Value, json};
 use testbed::controlplane::ControlPlane;
 use testbed::keystone;
 use testbed::keystone::real::{Keystone, Options};
-use tokio::sync::OnceCell;
 
 const DEFINITIONS: &str = include_str!("real_stage/original_crds.yaml");
 const NAME: &str = "ac-barbican";
@@ -27,10 +26,7 @@ const CONSUMER: &str = "openstack.org/barbican-ac-consumer";
 const REST: Duration = Duration::from_secs(3);
 
 async fn plane() -> &'static ControlPlane {
-    static PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
-    PLANE
-        .get_or_init(|| async { control_plane(DEFINITIONS.to_owned()).await })
-        .await
+    plane_with(|| DEFINITIONS.to_owned()).await
 }
 
 struct Play {

@@ -14,11 +14,10 @@ use std::time::{Duration, Instant};
 
 use real_stage::cloud::{self, Cloud, PATIENCE};
 use real_stage::cloud_consumer::{CloudConsumer, Record};
-use real_stage::{Credential, control_plane, definitions, until};
-use testbed::controlplane::ControlPlane;
+use real_stage::{Credential, plane, until};
 use testbed::keystone::real::{Keystone, Options};
 use testbed::keystone::{self, SERVICE_USERS};
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::Mutex;
 
 const RESOURCES: usize = 4;
 /// A user may have several resources: they must not get into each other's way.
@@ -34,13 +33,6 @@ const LOGS_IN_EVERY: Duration = Duration::from_millis(500);
 
 /// From the last release to Keystone's answer that the old one is gone.
 const REVOKED_WITHIN: Duration = Duration::from_secs(1);
-
-async fn plane() -> &'static ControlPlane {
-    static PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
-    PLANE
-        .get_or_init(|| async { control_plane(definitions()).await })
-        .await
-}
 
 fn user(n: usize) -> &'static str {
     SERVICE_USERS[n % USERS]

@@ -17,11 +17,10 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, CustomResourceExt};
 use real_stage::leaks::Written;
 use real_stage::operator::{Launch, Operator};
-use real_stage::{Credential, REALM, Stage, Way, control_plane, until};
+use real_stage::{Credential, REALM, Stage, Way, plane_with, until};
 use serde_json::{Value, json};
 use testbed::controlplane::ControlPlane;
 use testbed::issuer::{Kind, StandIn};
-use tokio::sync::OnceCell;
 
 const WAY: Way = Way {
     kind: Kind::ShownOnce,
@@ -39,22 +38,20 @@ const USER: &str = "keyward-bad-input";
 
 /// A control plane whose definition lets everything through, as an old one or somebody else's might.
 async fn plane() -> &'static ControlPlane {
-    static PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
-    PLANE
-        .get_or_init(|| async {
-            let mut crd = DemoCredential::crd();
-            for version in &mut crd.spec.versions {
-                let anything = json!({ "openAPIV3Schema": {
-                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                } });
-                version.schema = serde_json::from_value(anything).unwrap();
-            }
-            let mut crd = serde_json::to_value(&crd).unwrap();
-            crd["apiVersion"] = "apiextensions.k8s.io/v1".into();
-            crd["kind"] = "CustomResourceDefinition".into();
-            control_plane(crd.to_string()).await
-        })
-        .await
+    plane_with(|| {
+        let mut crd = DemoCredential::crd();
+        for version in &mut crd.spec.versions {
+            let anything = json!({ "openAPIV3Schema": {
+                "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+            } });
+            version.schema = serde_json::from_value(anything).unwrap();
+        }
+        let mut crd = serde_json::to_value(&crd).unwrap();
+        crd["apiVersion"] = "apiextensions.k8s.io/v1".into();
+        crd["kind"] = "CustomResourceDefinition".into();
+        crd.to_string()
+    })
+    .await
 }
 
 struct Play {

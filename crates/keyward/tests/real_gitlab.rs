@@ -12,21 +12,12 @@ use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams};
 use real_stage::forge::{self, EXPORT, Forge, Kind, PATIENCE, ROOT, current};
-use real_stage::{Credential, control_plane, definitions, until};
+use real_stage::{Credential, plane, until};
 use serde_json::{Value, json};
-use testbed::controlplane::ControlPlane;
 use testbed::gitlab::{CREATE_PROJECT_TOKEN, Settings, Use};
 use testbed::proxy::Fault;
-use tokio::sync::OnceCell;
 
 const NAME: &str = "app";
-
-async fn plane() -> &'static ControlPlane {
-    static PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
-    PLANE
-        .get_or_init(|| async { control_plane(definitions()).await })
-        .await
-}
 
 async fn forge(namespace: &str) -> Forge {
     let stage = forge::stage(plane().await, Kind::Project).await;
@@ -330,7 +321,7 @@ async fn real_all_nine_events_of_the_design_are_written() {
         create(&forge, project, name, forge.spec(project, &change)).await;
     }
     forge
-        .put_secret("theirs", &json!({ "token": "a person's" }))
+        .put_secret("theirs", json!({ "token": "a person's" }))
         .await;
     let theirs = json!({
         "export": { "type": "Secret", "name": "theirs" }, "adoptExistingSecret": false,
@@ -405,9 +396,7 @@ async fn real_a_private_authority_is_trusted_where_its_bundle_is_named_and_nowhe
     let told = async || credential.shown().message.contains("gitlab-ca");
     wait(&forge, &credential, "the bundle is missed", told).await;
     let ca = forge.gitlab.ca_pem().unwrap();
-    forge
-        .put_secret("gitlab-ca", &json!({ "ca.crt": ca }))
-        .await;
+    forge.put_secret("gitlab-ca", json!({ "ca.crt": ca })).await;
     settled(&forge, &credential, 1).await;
     assert_eq!(forge.use_exported(EXPORT).await, Use::Works);
 

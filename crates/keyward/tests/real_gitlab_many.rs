@@ -13,22 +13,13 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use jiff::{SignedDuration, Timestamp};
 use real_stage::forge::{self, Forge, Kind};
-use real_stage::{Credential, control_plane, definitions, until};
+use real_stage::{Credential, plane, until};
 use serde_json::{Value, json};
-use testbed::controlplane::ControlPlane;
 use testbed::gitlab::{Journaled, RateLimit, Settings, TooMany};
-use tokio::sync::OnceCell;
 
 /// Everything of a crowd takes its time on a small machine.
 const PATIENCE: Duration = Duration::from_mins(5);
 const AT_ONCE: usize = 16;
-
-async fn plane() -> &'static ControlPlane {
-    static PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
-    PLANE
-        .get_or_init(|| async { control_plane(definitions()).await })
-        .await
-}
 
 /// So many tokens of one project, all alike.
 async fn crowd(forge: &Forge, many: usize, more: &Value) -> Vec<Credential> {

@@ -16,10 +16,8 @@ use real_stage::kill::{self, BOTH, Kill, Killer, Life};
 use real_stage::leaks::Written;
 use real_stage::proxy::upstream;
 use real_stage::sampler::Complaints;
-use real_stage::{REALM, Stage, Way, control_plane, definitions, until};
-use testbed::controlplane::ControlPlane;
-use testbed::issuer::{Fault, Happened, Kind, StandIn};
-use tokio::sync::OnceCell;
+use real_stage::{REALM, Stage, Way, plane, until};
+use testbed::issuer::{Happened, Kind, StandIn};
 
 const WAYS: [(&str, Way); 4] = [
     ("chosen", way(Kind::Chosen, false)),
@@ -38,13 +36,6 @@ const AT_ONCE: usize = 8;
 /// Longer than any back-off that a single kill can lead to.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-async fn plane() -> &'static ControlPlane {
-    static PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
-    PLANE
-        .get_or_init(|| async { control_plane(definitions()).await })
-        .await
-}
-
 /// create, rotate, retire, delete, with a consumer that uses the credential all along.
 async fn live(
     stage: &Stage,
@@ -61,11 +52,7 @@ async fn live(
     stage.put_login(namespace, login.reveal().as_bytes()).await;
 
     let killer = Killer::new(upstream.clone(), kill).await;
-    if let Some((at, fault, strike)) = killer.at_issuer() {
-        let faults = issuer.faults();
-        faults.plan(move |line| if line.n == at { fault } else { Fault::Pass });
-        faults.on_crash(move |line| strike(&format!("{:?}", line.verb)));
-    }
+    killer.strike_at(issuer.faults());
     let own = std::slice::from_ref(namespace);
     let launch = stage.launch(&name, &user, own, Some(killer.api_server()));
     let credential = stage.credential(namespace, "db");
@@ -118,29 +105,16 @@ impl Scene<'_> {
         written
             .add_objects(self.stage, &self.credential.namespace)
             .await;
-        self.credential.delete().await;
-        let gone = async || self.credential.seen().is_none();
-        until("untidy: the resource is gone", PATIENCE, gone).await?;
+        kill::is_deleted(self.credential, PATIENCE).await?;
         let empty = async || self.issuer.live(REALM).is_empty();
         until("orphan: nothing is alive after the end", PATIENCE, empty).await?;
-        let tidy = async || self.credential.secrets_of_ours().await.is_empty();
-        until("untidy: no Secret is left after the end", PATIENCE, tidy).await?;
-        let most = most_alive(self.issuer);
-        if most > 4 {
-            return Err(format!("orphan: {most} credentials were alive at once"));
-        }
-        Ok(())
+        kill::leaves_no_secret(self.credential, PATIENCE).await?;
+        kill::never_too_many(births_and_deaths(self.issuer))
     }
 
     /// Settled at this serial, with one credential alive, the one that is handed out, and nothing lying about.
     async fn rest_at(&self, serial: u32) -> Result<(), String> {
-        let settled = async || self.credential.settled(serial);
-        until(
-            &format!("lost: version {serial} settles"),
-            PATIENCE,
-            settled,
-        )
-        .await?;
+        kill::settles(self.credential, serial, PATIENCE).await?;
         let alone = async || self.issuer.live(REALM).len() == 1;
         until("orphan: one credential is alive", PATIENCE, alone).await?;
         let (id, value) = self
@@ -155,26 +129,21 @@ impl Scene<'_> {
         {
             return Err("lost: what is handed out does not let anybody in".to_owned());
         }
-        let tidy = async || self.credential.secrets_of_ours().await.len() == 1;
-        until("untidy: one Secret", PATIENCE, tidy).await
+        kill::has_one_secret(self.credential, PATIENCE).await
     }
 }
 
-fn most_alive(issuer: &StandIn) -> usize {
-    let (mut alive, mut most) = (0_usize, 0);
-    for event in issuer.history(REALM) {
-        match event.happened {
-            Happened::Minted { .. } => alive += 1,
-            Happened::Ended { .. } => alive = alive.saturating_sub(1),
-            Happened::ValueChanged { .. }
-            | Happened::Rotated { .. }
-            | Happened::LoggedIn { .. }
-            | Happened::Refused { .. }
-            | Happened::Denied => {}
-        }
-        most = most.max(alive);
-    }
-    most
+fn births_and_deaths(issuer: &StandIn) -> impl Iterator<Item = isize> {
+    let history = issuer.history(REALM).into_iter();
+    history.map(|event| match event.happened {
+        Happened::Minted { .. } => 1,
+        Happened::Ended { .. } => -1,
+        Happened::ValueChanged { .. }
+        | Happened::Rotated { .. }
+        | Happened::LoggedIn { .. }
+        | Happened::Refused { .. }
+        | Happened::Denied => 0,
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

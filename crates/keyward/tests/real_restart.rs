@@ -16,10 +16,10 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use real_stage::leaks::Written;
 use real_stage::operator::{Launch, Operator};
-use real_stage::{Credential, REALM, Stage, Way, control_plane, definitions, until};
+use real_stage::{Credential, REALM, Stage, Way, plane, until};
 use testbed::controlplane::ControlPlane;
 use testbed::issuer::{Fault, Happened, Kind, StandIn, Verb};
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::Mutex;
 
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -36,14 +36,10 @@ const fn way(kind: Kind, in_place: bool) -> Way {
 }
 
 /// One control plane, and one test on it at a time: requests are counted and leases have to be kept in time.
-async fn plane() -> (&'static ControlPlane, impl Drop) {
-    static PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
+async fn alone() -> (&'static ControlPlane, impl Drop) {
     static TURN: Mutex<()> = Mutex::const_new(());
     let turn = TURN.lock().await;
-    let plane = PLANE
-        .get_or_init(|| async { control_plane(definitions()).await })
-        .await;
-    (plane, turn)
+    (plane().await, turn)
 }
 
 /// Four namespaces, one per way of issuing, with an issuer each.
@@ -139,7 +135,7 @@ impl Crowd {
     }
 
     /// Requests to the issuers so far: timed checks, and all others.
-    fn asked(&self) -> (u64, u64) {
+    fn asked(&self) -> (usize, usize) {
         let all = self.issuers.iter().map(|issuer| issuer.faults());
         all.fold((0, 0), |(checks, others), faults| {
             let lists = faults.count(Verb::List);
@@ -212,7 +208,7 @@ impl Crowd {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_with_two_hundred_credentials_mints_revokes_and_writes_nothing() {
-    let (plane, _turn) = plane().await;
+    let (plane, _turn) = alone().await;
     let crowd = Crowd::prepare(plane, "restart", 50).await;
     let launch = crowd.launch("restart");
     let mut operator = launch.start();
@@ -258,7 +254,7 @@ async fn a_restart_with_two_hundred_credentials_mints_revokes_and_writes_nothing
         assert_eq!(writes_now, writes, "nothing is written");
         assert_eq!(crowd.asked().1, asked.1, "no issuer is asked for anything");
         // One check for each credential, spread over the ten minutes after a start.
-        let checks = crowd.asked().0 - asked.0;
+        let checks = (crowd.asked().0 - asked.0) as u64;
         let most = 5 + begun.elapsed().as_secs() * 200 / 600 * 3;
         assert!(checks <= most, "{checks} checks, and {most} would do");
     }
@@ -273,7 +269,7 @@ async fn leader(leases: &Api<Lease>) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_sleeps_past_its_lease_and_wakes_doubles_nothing() {
-    let (plane, _turn) = plane().await;
+    let (plane, _turn) = alone().await;
     let crowd = Crowd::prepare(plane, "replicas", 25).await;
     let lease_namespace = &crowd.namespaces[0];
     crowd.stage.grant_lease(lease_namespace, &crowd.user).await;
@@ -392,7 +388,7 @@ async fn a_leader_that_sleeps_past_its_lease_and_wakes_doubles_nothing() {
 
 #[tokio::test]
 async fn a_planted_leak_is_found_wherever_it_is() {
-    let (plane, _turn) = plane().await;
+    let (plane, _turn) = alone().await;
     let crowd = Crowd::prepare(plane, "planted", 1).await;
     let launch = crowd.launch("planted");
     let operator = launch.start();

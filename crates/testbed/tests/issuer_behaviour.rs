@@ -293,9 +293,9 @@ async fn every_fault_does_what_it_says() {
         let parked = usize::from(fault == Fault::Park);
         assert_eq!(issuer.release_parked(), parked, "{fault:?}");
         assert_eq!(issuer.live(REALM).len(), live + parked, "{fault:?}");
-        let log = issuer.faults().log();
+        let line = &issuer.faults().log()[1].line;
         assert_eq!(
-            (log[1].n, log[1].verb, log[1].name.clone()),
+            (line.n, line.verb, line.name.clone()),
             (2, Verb::Mint, mark(1).to_string())
         );
         assert_eq!(
@@ -305,7 +305,7 @@ async fn every_fault_does_what_it_says() {
         issuer.faults().reset();
         assert_eq!(issuer.faults().total(), 0);
         source.list(&owner(), &[]).await.unwrap();
-        assert_eq!(issuer.faults().log()[0].n, 1);
+        assert_eq!(issuer.faults().log()[0].line.n, 1);
     }
 }
 
@@ -389,7 +389,7 @@ async fn the_process_of_its_own_is_steered_from_outside() {
 
 #[tokio::test]
 async fn it_serves_a_crowd() {
-    const CLIENTS: u64 = 8;
+    const CLIENTS: usize = 8;
     let each = 500;
     let issuer = StandIn::start().unwrap();
     let source = Arc::new(reach(&issuer, Kind::ShownOnce));

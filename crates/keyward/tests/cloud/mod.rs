@@ -6,33 +6,33 @@
 )]
 
 use std::future::Future;
+use std::ops::Deref;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use keyward::controllers::openstack::appcred::AppCred;
-use keyward::engine::world::Clock;
-use keyward::engine::{Engine, Kind, Options};
+use keyward::engine::Options;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
 };
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use testbed::apiserver::{self, Server};
 use testbed::keystone::{self, Admin, ApplicationCredential};
 use testbed::proxy::{self, Faults, Proxy};
 
-#[path = "../running/mod.rs"]
-mod running;
+#[path = "../cluster/mod.rs"]
+mod cluster;
 
-pub(crate) use running::Running;
+pub(crate) use cluster::Running;
+use cluster::{Cluster, condition_in, describe_object, status_in};
 
+pub(crate) const OPERATOR: &str = cluster::OPERATOR;
 pub(crate) const NAMESPACE: &str = "openstack";
 /// The resource most tests speak of, and its user.
 pub(crate) const NAME: &str = "ac-barbican";
 pub(crate) const USER: &str = "barbican";
-pub(crate) const OPERATOR: &str = "operator";
 pub(crate) const PASSWORDS: &str = "osp-secret";
 pub(crate) const CONSUMER: &str = "openstack.org/barbican-ac-consumer";
 
@@ -43,12 +43,18 @@ pub(crate) enum Issuer {
 }
 
 pub(crate) struct Cloud {
-    pub(crate) server: Server,
-    pub(crate) client: Client,
+    cluster: Cluster,
     pub(crate) issuer: Issuer,
     pub(crate) proxy: Proxy,
     pub(crate) admin: Admin,
-    pub(crate) clock: Clock,
+}
+
+impl Deref for Cloud {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.cluster
+    }
 }
 
 impl Cloud {
@@ -67,15 +73,6 @@ impl Cloud {
 
     /// No password and no KeystoneAPI yet.
     pub(crate) fn bare(issuer: Issuer, tls: bool) -> Self {
-        let server = Server::in_process(apiserver::Options {
-            seed: 7,
-            ..apiserver::Options::default()
-        });
-        for crd in keyward::api::crds() {
-            server.install(&crd).unwrap();
-        }
-        server.create_namespace("kube-system");
-        server.create_namespace(NAMESPACE);
         let url = match &issuer {
             Issuer::Real(real) => real.url(),
             Issuer::StandIn(stand_in) => stand_in.url(),
@@ -86,12 +83,10 @@ impl Cloud {
             ..proxy::Options::default()
         };
         Self {
-            client: server.client_named("test"),
-            server,
+            cluster: Cluster::new(NAMESPACE, &keyward::api::crds()),
             proxy: Proxy::start(&url, options).unwrap(),
             admin: Admin::new(&url),
             issuer,
-            clock: Clock::default(),
         }
     }
 
@@ -109,25 +104,10 @@ impl Cloud {
         self.add_secret(PASSWORDS, &Value::Object(data)).await;
     }
 
-    pub(crate) async fn add_secret(&self, name: &str, data: &Value) {
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": { "name": name, "namespace": NAMESPACE }, "stringData": data,
-        });
-        let secret = serde_json::from_value(secret).unwrap();
-        self.secrets()
-            .create(&PostParams::default(), &secret)
-            .await
-            .unwrap();
-    }
-
     /// A person sets the password in the Secret.
     pub(crate) async fn set_password_in_secret(&self, key: &str, value: &str) {
-        let patch = json!({ "stringData": { key: value } });
-        self.secrets()
-            .patch(PASSWORDS, &PatchParams::default(), &Patch::Merge(&patch))
-            .await
-            .unwrap();
+        let data = json!({ key: value });
+        self.write(PASSWORDS, &data).await.unwrap();
     }
 
     pub(crate) async fn add_keystone_api(&self, ready: bool) {
@@ -168,7 +148,7 @@ impl Cloud {
             kind: kind.into(),
             plural: plural.into(),
         };
-        Api::namespaced_with(self.client.clone(), NAMESPACE, &resource)
+        self.api_of(&resource)
     }
 
     pub(crate) fn keystone_apis(&self) -> Api<DynamicObject> {
@@ -182,10 +162,6 @@ impl Cloud {
         )
     }
 
-    pub(crate) fn secrets(&self) -> Api<Secret> {
-        Api::namespaced(self.client.clone(), NAMESPACE)
-    }
-
     pub(crate) fn faults(&self) -> &Faults {
         self.proxy.faults()
     }
@@ -195,12 +171,8 @@ impl Cloud {
     }
 
     pub(crate) async fn operator_with(&self, options: Options) -> Running {
-        let kinds: Vec<Arc<dyn Kind>> = vec![Arc::new(AppCred::new(false))];
-        let client = self.server.client_named(OPERATOR);
-        let engine = Engine::new(client, kinds, options, self.clock.clone())
+        self.start(vec![Arc::new(AppCred::new(false))], options)
             .await
-            .unwrap();
-        Running::start(engine)
     }
 
     pub(crate) async fn create(&self) {
@@ -257,10 +229,7 @@ impl Cloud {
     }
 
     pub(crate) async fn status_of(&self, name: &str) -> Value {
-        let object = self.object(name).await;
-        object
-            .and_then(|object| object.data.get("status").cloned())
-            .unwrap_or_default()
+        status_in(self.object(name).await.as_ref())
     }
 
     pub(crate) async fn text(&self, field: &str) -> String {
@@ -275,12 +244,7 @@ impl Cloud {
     }
 
     pub(crate) async fn condition(&self, name: &str, kind: &str) -> Value {
-        let status = self.status_of(name).await;
-        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-        conditions
-            .into_iter()
-            .find(|condition| condition["type"] == kind)
-            .unwrap_or_default()
+        condition_in(&self.status_of(name).await, kind)
     }
 
     /// Ready, with one version alive and nothing under way.
@@ -316,32 +280,13 @@ impl Cloud {
     }
 
     pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, is: impl Fn() -> F) {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !is().await {
-            assert!(
-                Instant::now() < deadline,
-                "waited in vain for: {what}\n{}",
-                self.describe().await
-            );
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let limit = Duration::from_secs(30);
+        cluster::until(what, limit, is, async || self.describe().await).await;
     }
 
     pub(crate) async fn describe(&self) -> String {
         let all = self.appcreds().list(&ListParams::default()).await.unwrap();
-        let objects: Vec<String> = all
-            .iter()
-            .map(|object| {
-                format!(
-                    "{} deleting {:?} finalizers {:?}\n ledger {:?}\n status {}",
-                    object.name_any(),
-                    object.metadata.deletion_timestamp,
-                    object.finalizers(),
-                    object.annotations().get("keyward.dev/ledger"),
-                    object.data.get("status").cloned().unwrap_or_default()
-                )
-            })
-            .collect();
+        let objects: Vec<String> = all.iter().map(describe_object).collect();
         let secrets = self.ours().await;
         let secrets: Vec<String> = secrets
             .iter()
@@ -374,10 +319,6 @@ impl Cloud {
         all.iter().filter(held).map(ResourceExt::name_any).collect()
     }
 
-    pub(crate) async fn secret(&self, name: &str) -> Option<Secret> {
-        self.secrets().get_opt(name).await.unwrap()
-    }
-
     /// Id and secret as a consumer reads them.
     pub(crate) async fn handed_out(&self) -> (String, String) {
         let name = self.text("secretName").await;
@@ -385,10 +326,8 @@ impl Cloud {
     }
 
     pub(crate) async fn values_of(&self, secret: &str) -> (String, String) {
-        let secret = self.secret(secret).await.unwrap();
-        let data = secret.data.unwrap();
-        let text = |key: &str| String::from_utf8(data[key].0.clone()).unwrap();
-        (text("AC_ID"), text("AC_SECRET"))
+        let values = self.values_in(secret).await.unwrap();
+        (values["AC_ID"].clone(), values["AC_SECRET"].clone())
     }
 
     /// What Keystone says to a login with this credential.
@@ -410,72 +349,12 @@ impl Cloud {
         ids
     }
 
-    pub(crate) async fn hold(&self, secret: &str, who: &str) -> bool {
-        let secret = self.secret(secret).await.unwrap();
-        let mut finalizers = secret.finalizers().to_vec();
-        finalizers.push(who.to_owned());
-        self.set_finalizers(&secret, &finalizers).await
-    }
-
     pub(crate) async fn release(&self, secret: &str, who: &str) {
-        loop {
-            let Some(secret) = self.secret(secret).await else {
-                return;
-            };
-            let rest: Vec<String> = secret
-                .finalizers()
-                .iter()
-                .filter(|finalizer| *finalizer != who)
-                .cloned()
-                .collect();
-            if self.set_finalizers(&secret, &rest).await {
+        while let Some(secret) = self.secret(secret).await {
+            if self.let_go(&secret, who).await {
                 return;
             }
         }
-    }
-
-    pub(crate) async fn set_finalizers(&self, secret: &Secret, finalizers: &[String]) -> bool {
-        let patch = json!({ "metadata": { "resourceVersion": secret.resource_version(), "finalizers": finalizers } });
-        self.secrets()
-            .patch(
-                &secret.name_any(),
-                &PatchParams::default(),
-                &Patch::Merge(&patch),
-            )
-            .await
-            .is_ok()
-    }
-
-    /// Reasons of the events so far, oldest first.
-    pub(crate) fn events(&self) -> Vec<(String, String)> {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        self.server
-            .objects("events")
-            .iter()
-            .map(|event| {
-                (
-                    text(&event["reason"]),
-                    text(&event["note"]) + &text(&event["message"]),
-                )
-            })
-            .collect()
-    }
-
-    pub(crate) fn events_of(&self, reason: &str) -> usize {
-        self.events()
-            .iter()
-            .filter(|(known, _)| known == reason)
-            .count()
-    }
-
-    /// Requests of the operator that changed something on the API server.
-    pub(crate) fn writes(&self) -> usize {
-        use testbed::apiserver::Verb;
-        let log = self.server.faults().log();
-        log.iter()
-            .filter(|logged| logged.line.user_agent == OPERATOR)
-            .filter(|logged| !matches!(logged.line.verb, Verb::Get | Verb::List | Verb::Watch))
-            .count()
     }
 }
 

@@ -62,7 +62,7 @@ async fn play(
             .await?;
     }
     let base_api = run.stage.server.faults().count_of(OPERATOR);
-    let base_issuer = run.stage.issuer.faults().total();
+    let base_issuer = run.stage.issuer.faults().total() as u64;
     place(&run, faults, base_api, base_issuer);
 
     let expected = act(&mut run, scenario, spec).await?;
@@ -70,7 +70,7 @@ async fn play(
     run.stage.issuer.faults().clear();
     let used = (
         run.stage.server.faults().count_of(OPERATOR) - base_api,
-        run.stage.issuer.faults().total() - base_issuer,
+        run.stage.issuer.faults().total() as u64 - base_issuer,
     );
     check(&mut run, &expected).await?;
     let setbacks = run.stage.setbacks();

@@ -8,27 +8,28 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::ops::Deref;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Secret;
 use keyward::controllers::gitlab;
-use keyward::engine::world::Clock;
-use keyward::engine::{Engine, Options};
+use keyward::engine::Options;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
 };
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use testbed::apiserver::{self, Server};
+use testbed::canary::{Canaries, Leak};
 use testbed::gitlab::{Place, Settings, StandIn, Use, level};
 use testbed::proxy::Faults;
 
-#[path = "../running/mod.rs"]
-mod running;
+#[path = "../cluster/mod.rs"]
+mod cluster;
 
-pub(crate) use running::Running;
+pub(crate) use cluster::Running;
+use cluster::{Cluster, condition_in, describe_object, status_in};
 
+pub(crate) const OPERATOR: &str = cluster::OPERATOR;
 pub(crate) const NAMESPACE: &str = "team-a";
 /// The project token that most tests speak of, the Secret it is put into, and the project.
 pub(crate) const NAME: &str = "app";
@@ -37,8 +38,6 @@ pub(crate) const PROJECT: &str = "team/app";
 pub(crate) const GROUP: &str = "team";
 /// The Secret with the login.
 pub(crate) const ROOT: &str = "gitlab-root";
-/// Name of the operator in the API server's request log.
-pub(crate) const OPERATOR: &str = "operator";
 
 /// The three kinds, by what their plurals begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,15 +68,21 @@ impl Kind {
 }
 
 pub(crate) struct Forge {
-    pub(crate) server: Server,
-    pub(crate) client: Client,
+    cluster: Cluster,
     pub(crate) gitlab: StandIn,
-    pub(crate) clock: Clock,
     pub(crate) project: Place,
     pub(crate) group: Place,
     /// The person whose personal token is the login, and that token's id.
     pub(crate) owner: u64,
     pub(crate) login: u64,
+}
+
+impl Deref for Forge {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.cluster
+    }
 }
 
 impl Forge {
@@ -87,19 +92,10 @@ impl Forge {
 
     /// It is ten o'clock in the morning, in UTC.
     pub(crate) async fn with(settings: Settings) -> Self {
-        let server = Server::in_process(apiserver::Options {
-            seed: 7,
-            ..apiserver::Options::default()
-        });
-        for crd in keyward::api::crds() {
-            server.install(&crd).unwrap();
-        }
-        server.create_namespace("kube-system");
-        server.create_namespace(NAMESPACE);
+        let cluster = Cluster::new(NAMESPACE, &keyward::api::crds());
         let gitlab = StandIn::start(settings).unwrap();
-        let clock = Clock::default();
-        let (start, back) = ten_o_clock(clock.now());
-        clock.jump(-back);
+        let (start, back) = ten_o_clock(cluster.clock.now());
+        cluster.clock.jump(-back);
         gitlab.set_clock(start);
         let group = gitlab.add_group(GROUP);
         let project = gitlab.add_project(PROJECT);
@@ -107,10 +103,8 @@ impl Forge {
         gitlab.add_member(group, owner, level::OWNER);
         let login = gitlab.add_token(owner, "login", &["api"], None);
         let forge = Self {
-            client: server.client_named("test"),
-            server,
+            cluster,
             gitlab,
-            clock,
             project,
             group,
             owner,
@@ -123,11 +117,7 @@ impl Forge {
     }
 
     pub(crate) fn api(&self, kind: Kind) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), NAMESPACE, &kind.resource())
-    }
-
-    pub(crate) fn secrets(&self) -> Api<Secret> {
-        Api::namespaced(self.client.clone(), NAMESPACE)
+        self.api_of(&kind.resource())
     }
 
     pub(crate) fn faults(&self) -> &Faults {
@@ -140,11 +130,7 @@ impl Forge {
 
     pub(crate) async fn operator_with(&self, options: Options) -> Running {
         let kinds = gitlab::kinds(&[self.gitlab.url().parse().unwrap()], false);
-        let client = self.server.client_named(OPERATOR);
-        let engine = Engine::new(client, kinds, options, self.clock.clone())
-            .await
-            .unwrap();
-        Running::start(engine)
+        self.start(kinds, options).await
     }
 
     // What people write.
@@ -238,30 +224,10 @@ impl Forge {
             .unwrap();
     }
 
-    pub(crate) async fn add_secret(&self, name: &str, data: &Value) {
-        self.add_secret_with(name, data, json!({})).await;
-    }
-
-    pub(crate) async fn add_secret_with(&self, name: &str, data: &Value, metadata: Value) {
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": with(json!({ "name": name, "namespace": NAMESPACE }), metadata),
-            "stringData": data,
-        });
-        let secret = serde_json::from_value(secret).unwrap();
-        self.secrets()
-            .create(&PostParams::default(), &secret)
-            .await
-            .unwrap();
-    }
-
     /// Somebody writes into a Secret.
     pub(crate) async fn put(&self, secret: &str, key: &str, value: &str) {
-        let patch = json!({ "stringData": { key: value } });
-        self.secrets()
-            .patch(secret, &PatchParams::default(), &Patch::Merge(&patch))
-            .await
-            .unwrap();
+        let data = json!({ key: value });
+        self.write(secret, &data).await.unwrap();
     }
 
     // Time.
@@ -306,10 +272,7 @@ impl Forge {
     }
 
     pub(crate) async fn status_of(&self, kind: Kind, name: &str) -> Value {
-        let object = self.object(kind, name).await;
-        object
-            .and_then(|object| object.data.get("status").cloned())
-            .unwrap_or_default()
+        status_in(self.object(kind, name).await.as_ref())
     }
 
     pub(crate) async fn status(&self) -> Value {
@@ -317,12 +280,7 @@ impl Forge {
     }
 
     pub(crate) async fn condition(&self, kind: Kind, name: &str, condition: &str) -> Value {
-        let status = self.status_of(kind, name).await;
-        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-        conditions
-            .into_iter()
-            .find(|known| known["type"] == condition)
-            .unwrap_or_default()
+        condition_in(&self.status_of(kind, name).await, condition)
     }
 
     pub(crate) async fn ready(&self, kind: Kind, name: &str) -> Value {
@@ -400,15 +358,8 @@ impl Forge {
     }
 
     pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, is: impl Fn() -> F) {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !is().await {
-            assert!(
-                Instant::now() < deadline,
-                "waited in vain for: {what}\n{}",
-                self.describe().await
-            );
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let limit = Duration::from_secs(30);
+        cluster::until(what, limit, is, async || self.describe().await).await;
     }
 
     pub(crate) async fn describe(&self) -> String {
@@ -416,16 +367,7 @@ impl Forge {
         for kind in [Kind::Project, Kind::Group, Kind::Personal] {
             let all = self.api(kind).list(&ListParams::default()).await.unwrap();
             for object in all {
-                let _ = write!(
-                    text,
-                    "{} {} deleting {:?} finalizers {:?}\n ledger {:?}\n status {}\n",
-                    kind.name(),
-                    object.name_any(),
-                    object.metadata.deletion_timestamp,
-                    object.finalizers(),
-                    object.annotations().get("keyward.dev/ledger"),
-                    object.data.get("status").cloned().unwrap_or_default()
-                );
+                let _ = writeln!(text, "{} {}", kind.name(), describe_object(&object));
             }
         }
         for secret in self.server.objects("secrets") {
@@ -440,17 +382,10 @@ impl Forge {
         text + &format!("live {:#?}", self.gitlab.live())
     }
 
-    pub(crate) async fn secret(&self, name: &str) -> Option<Secret> {
-        self.secrets().get_opt(name).await.unwrap()
-    }
-
     /// The value a consumer reads.
     pub(crate) async fn value_in(&self, secret: &str, key: &str) -> String {
-        let secret = self.secret(secret).await.unwrap();
-        let data = secret.data.unwrap_or_default();
-        data.get(key)
-            .map(|value| String::from_utf8(value.0.clone()).unwrap())
-            .unwrap_or_default()
+        let mut values = self.values_in(secret).await.unwrap();
+        values.remove(key).unwrap_or_default()
     }
 
     pub(crate) async fn exported(&self) -> String {
@@ -494,25 +429,6 @@ impl Forge {
         })
     }
 
-    /// Reasons and texts of the events so far, in no order.
-    pub(crate) fn events(&self) -> Vec<(String, String)> {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        self.server
-            .objects("events")
-            .iter()
-            .map(|event| {
-                // Read as one kind of event or the other, the text has one name or the other.
-                let told = text(&event["note"]) + &text(&event["message"]);
-                (text(&event["reason"]), told)
-            })
-            .collect()
-    }
-
-    pub(crate) fn events_of(&self, reason: &str) -> usize {
-        let events = self.events();
-        events.iter().filter(|(known, _)| known == reason).count()
-    }
-
     /// The texts of the events with this reason, one per line.
     pub(crate) fn event(&self, reason: &str) -> String {
         let events = self.events().into_iter();
@@ -523,35 +439,13 @@ impl Forge {
         texts.join("\n")
     }
 
-    /// Requests of the operator that changed something on the API server.
-    pub(crate) fn writes(&self) -> usize {
-        use testbed::apiserver::Verb;
-        let log = self.server.faults().log();
-        log.iter()
-            .filter(|logged| logged.line.user_agent == OPERATOR)
-            .filter(|logged| !matches!(logged.line.verb, Verb::Get | Verb::List | Verb::Watch))
-            .count()
-    }
-
     /// Values of GitLab that are found in anything but the data of a Secret.
-    pub(crate) fn leaks(&self) -> Vec<testbed::canary::Leak> {
-        let canaries = testbed::canary::Canaries::new();
+    pub(crate) fn leaks(&self) -> Vec<Leak> {
+        let canaries = Canaries::new();
         for (index, value) in self.gitlab.every_value().iter().enumerate() {
             canaries.add(&format!("value {index}"), value.reveal());
         }
-        let objects = self.server.everything();
-        objects
-            .into_iter()
-            .flat_map(|(key, object)| {
-                let mut object = (*object).clone();
-                if key.resource == "secrets"
-                    && let Some(fields) = object.as_object_mut()
-                {
-                    fields.remove("data");
-                }
-                canaries.scan(&format!("{key:?}"), object.to_string().as_bytes())
-            })
-            .collect()
+        self.found(&canaries)
     }
 }
 

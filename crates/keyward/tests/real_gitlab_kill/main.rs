@@ -21,24 +21,15 @@ use real_stage::kill::{self, BOTH, Kill, Killer, Life};
 use real_stage::leaks::Written;
 use real_stage::proxy::upstream;
 use real_stage::sampler::{Complaints, Sampler};
-use real_stage::{Credential, Stage, control_plane, definitions, until};
+use real_stage::{Credential, Stage, plane, until};
 use scene::Scene;
 use serde_json::{Value, json};
-use testbed::controlplane::ControlPlane;
 use testbed::gitlab::Use;
-use tokio::sync::OnceCell;
 
 /// Lives at once: enough to keep two cores busy while others wait.
 const AT_ONCE: usize = 8;
 const NAME: &str = "app";
 const LEDGER: &str = "keyward.dev/ledger";
-
-async fn plane() -> &'static ControlPlane {
-    static PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
-    PLANE
-        .get_or_init(|| async { control_plane(definitions()).await })
-        .await
-}
 
 /// How tokens follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,12 +105,7 @@ impl Ground {
 async fn live(ground: &Ground, name: String, how: How, kill: Option<Kill>) -> Life {
     let forge = Forge::new(ground.stage(how), &name).await;
     let killer = Killer::new(ground.upstream.clone(), kill).await;
-    if let Some((at, fault, strike)) = killer.at_issuer() {
-        forge.faults().at(at, fault);
-        forge
-            .faults()
-            .on_crash(move |line| strike(&line.to_string()));
-    }
+    killer.strike_at(forge.faults());
     let credential = forge.credential(NAME);
     let (sampler, complaints, worked) = sampler(&forge, &credential, how);
     let sampler = tokio::spawn(sampler.run());
@@ -147,8 +133,7 @@ async fn live(ground: &Ground, name: String, how: How, kill: Option<Kill>) -> Li
     if worked.load(Ordering::SeqCst) < 2 {
         broken.push("lost: nobody ever got to use it".to_owned());
     }
-    let asked = forge.faults().total() as u64;
-    killer.told(name, asked, broken, &written)
+    killer.told(name, forge.faults().total(), broken, &written)
 }
 
 fn sampler(

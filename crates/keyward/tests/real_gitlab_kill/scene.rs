@@ -8,7 +8,7 @@ use serde_json::json;
 use testbed::gitlab::{ROTATE_SELF, Use};
 
 use crate::real_stage::forge::{Forge, PATIENCE, ROOT, current};
-use crate::real_stage::kill::Killer;
+use crate::real_stage::kill::{self, Killer};
 use crate::real_stage::leaks::Written;
 use crate::real_stage::proxy::Moment;
 use crate::real_stage::{Credential, until};
@@ -48,9 +48,7 @@ impl Scene<'_> {
         }
         let (stage, namespace) = (&self.forge.stage, &self.forge.namespace);
         written.add_objects(stage, namespace).await;
-        self.credential.delete().await;
-        let gone = async || self.credential.seen().is_none();
-        until("untidy: the resource is gone", PATIENCE, gone).await?;
+        kill::is_deleted(self.credential, PATIENCE).await?;
         match self.how {
             How::KeepOld | How::Immediate => self.nothing_is_left().await?,
             How::Itself => self.token_and_secret_are_left(second).await?,
@@ -212,8 +210,7 @@ impl Scene<'_> {
     async fn nothing_is_left(&self) -> Result<(), String> {
         let login = [self.forge.login];
         self.forge.until_live(&login, "after the end").await?;
-        let tidy = async || self.credential.secrets_of_ours().await.is_empty();
-        until("untidy: no Secret is left after the end", PATIENCE, tidy).await
+        kill::leaves_no_secret(self.credential, PATIENCE).await
     }
 
     /// It was a person's before it was ours.

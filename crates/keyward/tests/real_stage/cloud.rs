@@ -1,6 +1,7 @@
 //! A namespace with a Keystone for it, behind a proxy, and an administrator's independent look into that Keystone.
 
 use std::collections::HashSet;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use testbed::proxy::{self, Faults, Proxy, Recorded};
 
 use super::leaks::Written;
 use super::operator::{Launch, Operator};
-use super::{Credential, Soon, Stage, put, until};
+use super::{Credential, OwnNamespace, Soon, Stage, own_namespace, until};
 
 pub(crate) const PASSWORDS: &str = "osp-secret";
 /// Where the example names its CA bundle, and the key in it.
@@ -32,14 +33,19 @@ const TOKENS_BEGIN: &str = "gAAAAA";
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Cloud {
-    pub(crate) stage: Stage,
-    pub(crate) namespace: String,
+    own: OwnNamespace,
     pub(crate) proxy: Proxy,
     pub(crate) admin: Arc<Admin>,
-    /// As whom the operator acts on the API server.
-    pub(crate) operator_user: String,
     /// Every secret value that was ever in a Secret of the namespace.
     canaries: Canaries,
+}
+
+impl Deref for Cloud {
+    type Target = OwnNamespace;
+
+    fn deref(&self) -> &OwnNamespace {
+        &self.own
+    }
 }
 
 /// A stage for application credentials.
@@ -59,8 +65,7 @@ impl Cloud {
 
     /// No password and no KeystoneAPI yet.
     pub(crate) async fn bare(stage: &Stage, namespace: &str, keystone: &str, tls: bool) -> Self {
-        let operator_user = format!("keyward-{namespace}");
-        stage.namespace(namespace, &operator_user).await;
+        let own = OwnNamespace::new(stage, namespace).await;
         let options = proxy::Options {
             kind: keystone::request_kind,
             tls,
@@ -69,11 +74,9 @@ impl Cloud {
         let canaries = Canaries::new();
         collect(stage.secrets_in(namespace), canaries.clone());
         Self {
-            stage: stage.clone(),
-            namespace: namespace.to_owned(),
+            own,
             proxy: Proxy::start(keystone, options).unwrap(),
             admin: Arc::new(Admin::new(keystone)),
-            operator_user,
             canaries,
         }
     }
@@ -84,21 +87,14 @@ impl Cloud {
             let password = keystone::password_of(user);
             (selector(user), format!("{password}\n").into())
         };
-        self.put_secret(PASSWORDS, users.iter().map(entry).collect())
-            .await;
-    }
-
-    pub(crate) async fn put_secret(&self, name: &str, data: Map<String, Value>) {
-        let secret = json!({ "metadata": { "name": name }, "stringData": data });
-        let secret: Secret = serde_json::from_value(secret).unwrap();
-        put(&self.stage.secrets_in(&self.namespace), &secret).await;
+        let data: Map<String, Value> = users.iter().map(entry).collect();
+        self.put_secret(PASSWORDS, data).await;
     }
 
     /// The certificate to trust, where the KeystoneAPI can name it.
     pub(crate) async fn put_ca_bundle(&self) {
         let ca = self.proxy.ca_pem().unwrap();
-        let data = [(CA_KEY.to_owned(), ca.into())].into_iter().collect();
-        self.put_secret(CA_BUNDLE, data).await;
+        self.put_secret(CA_BUNDLE, json!({ CA_KEY: ca })).await;
     }
 
     pub(crate) fn keystone_apis(&self) -> Api<DynamicObject> {
@@ -128,17 +124,6 @@ impl Cloud {
 
     pub(crate) fn faults(&self) -> &Faults {
         self.proxy.faults()
-    }
-
-    /// The operator of this namespace; by way of a proxy to the API server, if one is given.
-    pub(crate) fn launch(&self, proxy: Option<&str>) -> Launch {
-        let namespaces = std::slice::from_ref(&self.namespace);
-        self.stage
-            .launch(&self.namespace, &self.operator_user, namespaces, proxy)
-    }
-
-    pub(crate) fn credential(&self, name: &str) -> Credential {
-        self.stage.credential(&self.namespace, name)
     }
 
     /// Like the example, for this user, and with an overlap that tests can wait for.
@@ -204,19 +189,8 @@ impl Cloud {
             .count_where(|recorded| recorded.line.kind == kind && recorded.status == Some(status))
     }
 
-    /// For people who must find out why a test failed. No values.
     pub(crate) fn describe(&self, credential: &Credential) -> String {
-        let log = self.faults().log();
-        let asked: Vec<String> = log
-            .iter()
-            .rev()
-            .take(12)
-            .map(|asked| format!("{} {:?} {:?}", asked.line, asked.fault, asked.status))
-            .collect();
-        format!(
-            "{}\nasked of Keystone, newest first {asked:#?}",
-            credential.describe()
-        )
+        own_namespace::describe(credential, self.faults())
     }
 
     /// Ready, alone, at this serial; and what is handed out lets one in.
@@ -229,16 +203,6 @@ impl Cloud {
         let pair = credential.handed_out().await.unwrap();
         assert_eq!(self.log_in(&pair).await, 201);
         pair
-    }
-
-    /// What kubectl prints, as the administrator.
-    pub(crate) fn kubectl(&self, args: &[&str]) -> String {
-        self.stage.kubectl(&self.namespace, args)
-    }
-
-    /// What the program prints, as the administrator.
-    pub(crate) fn keyward(&self, args: &[&str]) -> String {
-        self.stage.keyward(&self.namespace, args)
     }
 
     /// Requests of the operator that changed something on the API server.
@@ -263,20 +227,13 @@ impl Cloud {
         launch: &Launch,
         operator: Option<&Operator>,
     ) -> Vec<String> {
-        written
-            .add_all(&self.stage, &self.namespace, launch, operator)
-            .await;
-        let found = written.leaks_of(&self.canaries);
-        let mut leaks: Vec<String> = found.iter().map(ToString::to_string).collect();
-        leaks.extend(written.beginnings(TOKENS_BEGIN));
-        leaks
+        self.leaks_of(&self.canaries, TOKENS_BEGIN, written, launch, operator)
+            .await
     }
 
     pub(crate) async fn assert_no_leak(&self, launch: &Launch, operator: Option<&Operator>) {
-        let mut written = Written::default();
-        let leaks = self.leaks(&mut written, launch, operator).await;
-        assert!(leaks.is_empty(), "{leaks:#?}");
-        assert!(!launch.logged().is_empty());
+        self.assert_none_of(&self.canaries, TOKENS_BEGIN, launch, operator)
+            .await;
     }
 }
 

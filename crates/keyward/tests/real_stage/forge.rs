@@ -2,14 +2,13 @@
 //! auditor's look into that GitLab.
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Secret;
 use keyward::api::gitlab::{
     GitLabGroupAccessToken, GitLabPersonalAccessToken, GitLabProjectAccessToken,
 };
-use kube::Api;
 use kube::api::{ApiResource, Patch, PatchParams};
 use serde_json::{Value, json};
 use testbed::canary::Canaries;
@@ -19,7 +18,7 @@ use testbed::proxy::Faults;
 
 use super::leaks::Written;
 use super::operator::{Launch, Operator};
-use super::{Credential, Stage, put, until};
+use super::{Credential, OwnNamespace, Stage, own_namespace, until};
 
 /// The Secret with the login, and the one that the first token is put into.
 pub(crate) const ROOT: &str = "gitlab-root";
@@ -55,13 +54,19 @@ pub(crate) async fn stage(plane: &'static ControlPlane, kind: Kind) -> Stage {
 }
 
 pub(crate) struct Forge {
-    pub(crate) stage: Stage,
-    pub(crate) namespace: String,
+    own: OwnNamespace,
     pub(crate) gitlab: Arc<StandIn>,
     /// The person whose personal token is the login, and that token's id.
     pub(crate) owner: u64,
     pub(crate) login: u64,
-    operator_user: String,
+}
+
+impl Deref for Forge {
+    type Target = OwnNamespace;
+
+    fn deref(&self) -> &OwnNamespace {
+        &self.own
+    }
 }
 
 impl Forge {
@@ -70,8 +75,7 @@ impl Forge {
     }
 
     pub(crate) async fn with(stage: &Stage, namespace: &str, settings: Settings) -> Self {
-        let operator_user = format!("keyward-{namespace}");
-        stage.namespace(namespace, &operator_user).await;
+        let own = OwnNamespace::new(stage, namespace).await;
         let gitlab = StandIn::start(settings).unwrap();
         let group = gitlab.add_group(GROUP);
         gitlab.add_project(PROJECT);
@@ -79,26 +83,15 @@ impl Forge {
         gitlab.add_member(group, owner, level::OWNER);
         let login = gitlab.add_token(owner, "login", &["api"], None);
         let forge = Self {
-            stage: stage.clone(),
-            namespace: namespace.to_owned(),
+            own,
             gitlab: Arc::new(gitlab),
             owner,
             login: login.id,
-            operator_user,
         };
         forge
-            .put_secret(ROOT, &json!({ "token": login.value.reveal() }))
+            .put_secret(ROOT, json!({ "token": login.value.reveal() }))
             .await;
         forge
-    }
-
-    pub(crate) fn secrets(&self) -> Api<Secret> {
-        self.stage.secrets_in(&self.namespace)
-    }
-
-    pub(crate) async fn put_secret(&self, name: &str, data: &Value) {
-        let secret = json!({ "metadata": { "name": name }, "stringData": data });
-        put(&self.secrets(), &serde_json::from_value(secret).unwrap()).await;
     }
 
     /// Somebody writes a value into a Secret that is there.
@@ -114,18 +107,11 @@ impl Forge {
         self.gitlab.faults()
     }
 
-    /// The operator of this namespace; by way of a proxy to the API server, if one is given.
+    /// The operator of this namespace, allowed to speak to this GitLab.
     pub(crate) fn launch(&self, proxy: Option<&str>) -> Launch {
-        let namespaces = std::slice::from_ref(&self.namespace);
-        let mut launch = self
-            .stage
-            .launch(&self.namespace, &self.operator_user, namespaces, proxy);
+        let mut launch = self.own.launch(proxy);
         launch.more = vec!["--allow-base-url".to_owned(), self.gitlab.url()];
         launch
-    }
-
-    pub(crate) fn credential(&self, name: &str) -> Credential {
-        self.stage.credential(&self.namespace, name)
     }
 
     /// A spec of this kind, rotated once a day, with these fields beside.
@@ -182,19 +168,16 @@ impl Forge {
         })
     }
 
-    /// For people who must find out why a test failed. No values.
     pub(crate) fn describe(&self, credential: &Credential) -> String {
-        let log = self.faults().log();
-        let asked: Vec<String> = log
-            .iter()
-            .rev()
-            .take(12)
-            .map(|asked| format!("{} {:?} {:?}", asked.line, asked.fault, asked.status))
-            .collect();
-        format!(
-            "{}\nasked of GitLab, newest first {asked:#?}",
-            credential.describe()
-        )
+        own_namespace::describe(credential, self.faults())
+    }
+
+    fn canaries(&self) -> Canaries {
+        let canaries = Canaries::new();
+        for (n, value) in self.gitlab.every_value().iter().enumerate() {
+            canaries.add(&format!("value {n}"), value.reveal());
+        }
+        canaries
     }
 
     /// Everything that can be read of the operator and of the namespace, and whether a value is in it.
@@ -204,32 +187,13 @@ impl Forge {
         launch: &Launch,
         operator: Option<&Operator>,
     ) -> Vec<String> {
-        written
-            .add_all(&self.stage, &self.namespace, launch, operator)
-            .await;
-        let canaries = Canaries::new();
-        for (n, value) in self.gitlab.every_value().iter().enumerate() {
-            canaries.add(&format!("value {n}"), value.reveal());
-        }
-        let found = written.leaks_of(&canaries);
-        let mut leaks: Vec<String> = found.iter().map(ToString::to_string).collect();
-        leaks.extend(written.beginnings(VALUES_BEGIN));
-        leaks
+        self.leaks_of(&self.canaries(), VALUES_BEGIN, written, launch, operator)
+            .await
     }
 
     pub(crate) async fn assert_no_leak(&self, launch: &Launch, operator: Option<&Operator>) {
-        let mut written = Written::default();
-        let leaks = self.leaks(&mut written, launch, operator).await;
-        assert!(leaks.is_empty(), "{leaks:#?}");
-        assert!(!launch.logged().is_empty());
-    }
-
-    pub(crate) fn kubectl(&self, args: &[&str]) -> String {
-        self.stage.kubectl(&self.namespace, args)
-    }
-
-    pub(crate) fn keyward(&self, args: &[&str]) -> String {
-        self.stage.keyward(&self.namespace, args)
+        self.assert_none_of(&self.canaries(), VALUES_BEGIN, launch, operator)
+            .await;
     }
 }
 

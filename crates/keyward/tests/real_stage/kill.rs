@@ -2,18 +2,20 @@
 
 #![allow(clippy::print_stdout, reason = "figures are for people")]
 
+use std::fmt::Display;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use testbed::proxy::Fault;
+use testbed::faults::{Fault, Faults, Line};
 use tokio::task::JoinHandle;
 
 use super::leaks::Written;
 use super::operator::{Launch, Operator};
 use super::proxy::{Moment, Proxy, Strike};
 use super::victim::Victim;
+use super::{Credential, until};
 
 /// Only lives whose name has this in it are lived, to look at one that failed. Then no number is demanded.
 const ONLY: &str = "KEYWARD_ONLY";
@@ -78,14 +80,18 @@ impl Killer {
         self.proxy.url()
     }
 
-    /// What must happen at the issuer: a crash at the request with this number, and what a crash does.
-    pub(crate) fn at_issuer(&self) -> Option<(u64, Fault, Strike)> {
-        let kill = self.kill.filter(|kill| kill.side == Side::Issuer)?;
+    /// If the kill is to happen at the issuer, it does: at the request with its number.
+    pub(crate) fn strike_at<L: Line + Display>(&self, issuer: &Faults<L>) {
+        let Some(kill) = self.kill.filter(|kill| kill.side == Side::Issuer) else {
+            return;
+        };
         let fault = match kill.moment {
             Moment::Before => Fault::CrashBefore,
             Moment::After => Fault::CrashAfter,
         };
-        Some((kill.n, fault, strike(&self.victim, &self.struck)))
+        let strike = strike(&self.victim, &self.struck);
+        issuer.at(kill.n, fault);
+        issuer.on_crash(move |line| strike(&line.to_string()));
     }
 
     pub(crate) fn start(&self, launch: Launch) -> Doomed {
@@ -110,7 +116,7 @@ impl Killer {
     pub(crate) fn told(
         &self,
         name: String,
-        issuer_asked: u64,
+        issuer_asked: usize,
         mut broken: Vec<String>,
         written: &Written,
     ) -> Life {
@@ -123,7 +129,7 @@ impl Killer {
         };
         Life {
             killed: self.victim.was_killed(),
-            asked: (self.proxy.asked(), issuer_asked),
+            asked: (self.proxy.asked(), issuer_asked as u64),
             broken,
             scanned: written.bytes(),
             name,
@@ -137,6 +143,50 @@ fn strike(victim: &Arc<Victim>, struck: &Arc<OnceLock<String>>) -> Strike {
         let _ = struck.set(request.to_owned());
         victim.kill();
     })
+}
+
+/// It rests at this serial, by its own word.
+pub(crate) async fn settles(
+    credential: &Credential,
+    serial: u32,
+    limit: Duration,
+) -> Result<(), String> {
+    let what = format!("lost: version {serial} settles");
+    until(&what, limit, async || credential.settled(serial)).await
+}
+
+pub(crate) async fn has_one_secret(credential: &Credential, limit: Duration) -> Result<(), String> {
+    let tidy = async || credential.secrets_of_ours().await.len() == 1;
+    until("untidy: one Secret", limit, tidy).await
+}
+
+/// The end that was asked for comes.
+pub(crate) async fn is_deleted(credential: &Credential, limit: Duration) -> Result<(), String> {
+    credential.delete().await;
+    let gone = async || credential.seen().is_none();
+    until("untidy: the resource is gone", limit, gone).await
+}
+
+pub(crate) async fn leaves_no_secret(
+    credential: &Credential,
+    limit: Duration,
+) -> Result<(), String> {
+    let tidy = async || credential.secrets_of_ours().await.is_empty();
+    until("untidy: no Secret is left after the end", limit, tidy).await
+}
+
+/// How many are alive changes by these steps; never may it be more than a rotation that is begun again needs.
+pub(crate) fn never_too_many(steps: impl Iterator<Item = isize>) -> Result<(), String> {
+    const MOST: isize = 4;
+    let (mut alive, mut most) = (0_isize, 0);
+    for step in steps {
+        alive = (alive + step).max(0);
+        most = most.max(alive);
+    }
+    if most > MOST {
+        return Err(format!("orphan: {most} credentials were alive at once"));
+    }
+    Ok(())
 }
 
 /// A way to live, and on which sides it is worth killing.

@@ -14,6 +14,7 @@ pub(crate) mod forge;
 pub(crate) mod kill;
 pub(crate) mod leaks;
 pub(crate) mod operator;
+mod own_namespace;
 pub(crate) mod proxy;
 pub(crate) mod sampler;
 pub(crate) mod victim;
@@ -37,9 +38,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use testbed::controlplane::{ControlPlane, Options};
 use testbed::issuer::{Kind, StandIn};
+use tokio::sync::OnceCell;
 
 pub(crate) use credential::Credential;
 use operator::{Launch, directory};
+use own_namespace::OwnNamespace;
 
 pub(crate) const LOGIN: &str = "login";
 pub(crate) const REALM: &str = "realm";
@@ -47,7 +50,7 @@ pub(crate) const REALM: &str = "realm";
 const GROUP: &str = "keyward-operators";
 
 /// The definitions as `keyward crds` prints them.
-pub(crate) fn definitions() -> String {
+fn definitions() -> String {
     let printed = Command::new(env!("CARGO_BIN_EXE_keyward"))
         .arg("crds")
         .output()
@@ -56,12 +59,22 @@ pub(crate) fn definitions() -> String {
     String::from_utf8(printed.stdout).unwrap()
 }
 
-pub(crate) async fn control_plane(crds: String) -> ControlPlane {
-    let options = Options {
-        crds,
-        ..Options::default()
-    };
-    ControlPlane::start_with(options).await.unwrap()
+/// The control plane of all tests in one program, with our definitions.
+pub(crate) async fn plane() -> &'static ControlPlane {
+    plane_with(definitions).await
+}
+
+/// The same, with other definitions.
+pub(crate) async fn plane_with(crds: impl FnOnce() -> String) -> &'static ControlPlane {
+    static PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
+    let started = PLANE.get_or_init(|| async {
+        let options = Options {
+            crds: crds(),
+            ..Options::default()
+        };
+        ControlPlane::start_with(options).await.unwrap()
+    });
+    started.await
 }
 
 /// The documents of a manifest in `deploy/rbac`.

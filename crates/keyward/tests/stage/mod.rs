@@ -6,77 +6,63 @@
 )]
 
 use std::future::Future;
+use std::ops::Deref;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Secret;
 use keyward::api::demo::DemoCredential;
-use keyward::engine::world::Clock;
-use keyward::engine::{Engine, Options};
+use keyward::controllers::demo::Demo;
+use keyward::engine::Options;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, CustomResourceExt, ResourceExt};
+use kube::{Api, CustomResourceExt, ResourceExt};
 use serde_json::{Value, json};
-use testbed::apiserver::{self, Server};
+use testbed::canary::{Canaries, Leak};
 use testbed::issuer::{Happened, Kind, StandIn};
 
-#[path = "../running/mod.rs"]
-mod running;
+#[path = "../cluster/mod.rs"]
+mod cluster;
 
-pub(crate) use running::Running;
+use cluster::{Cluster, condition_in};
+pub(crate) use cluster::{OPERATOR, Running};
 
 pub(crate) const NAMESPACE: &str = "demo";
 pub(crate) const NAME: &str = "db";
-/// Name of the operator in the API server's request log.
-pub(crate) const OPERATOR: &str = "operator";
 
 pub(crate) struct Stage {
-    pub(crate) server: Server,
+    cluster: Cluster,
     pub(crate) issuer: Arc<StandIn>,
-    pub(crate) clock: Clock,
     pub(crate) kind: Kind,
     pub(crate) in_place: bool,
-    pub(crate) client: Client,
+}
+
+impl Deref for Stage {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.cluster
+    }
 }
 
 impl Stage {
     pub(crate) fn new(kind: Kind, in_place: bool) -> Self {
-        let server = Server::in_process(apiserver::Options {
-            seed: 7,
-            ..apiserver::Options::default()
-        });
-        server.install(&DemoCredential::crd()).unwrap();
-        server.create_namespace("kube-system");
-        server.create_namespace(NAMESPACE);
-        let issuer = Arc::new(StandIn::start().unwrap());
-        let client = server.client_named("test");
         Self {
-            server,
-            issuer,
-            clock: Clock::default(),
+            cluster: Cluster::new(NAMESPACE, &[DemoCredential::crd()]),
+            issuer: Arc::new(StandIn::start().unwrap()),
             kind,
             in_place,
-            client,
         }
     }
 
     /// Realm, login and, where the issuer cannot make one, a first credential.
     pub(crate) async fn prepare(&self) {
         let login = self.issuer.realm("realm", self.kind);
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), NAMESPACE);
         let mut data = json!({ "login": login.reveal() });
         if self.kind == Kind::Provided {
             data = self.provide("first");
         }
-        secrets
-            .create(&PostParams::default(), &secret("login", &data))
-            .await
-            .unwrap();
+        self.add_secret("login", &data).await;
         if self.kind == Kind::SelfRotating {
-            let target = secret("target", &self.provide("first"));
-            secrets
-                .create(&PostParams::default(), &target)
-                .await
-                .unwrap();
+            self.add_secret("target", &self.provide("first")).await;
         }
     }
 
@@ -87,21 +73,12 @@ impl Stage {
 
     /// A person provides another credential.
     pub(crate) async fn provide_anew(&self, name: &str) {
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let patch = json!({ "stringData": self.provide(name) });
-        secrets
-            .patch("login", &PatchParams::default(), &Patch::Merge(&patch))
-            .await
-            .unwrap();
+        self.write("login", &self.provide(name)).await.unwrap();
     }
 
     /// A person puts a working value into the Secret in place.
     pub(crate) async fn put_into_target(&self, name: &str) {
-        let patch = json!({ "stringData": self.provide(name) });
-        let _ = self
-            .secrets()
-            .patch("target", &PatchParams::default(), &Patch::Merge(&patch))
-            .await;
+        let _ = self.write("target", &self.provide(name)).await;
     }
 
     pub(crate) fn spec(&self) -> Value {
@@ -130,18 +107,18 @@ impl Stage {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    pub(crate) fn secrets(&self) -> Api<Secret> {
-        Api::namespaced(self.client.clone(), NAMESPACE)
-    }
-
     pub(crate) async fn create(&self) {
         self.create_with(self.spec()).await;
     }
 
     pub(crate) async fn create_with(&self, spec: Value) {
+        self.create_named(NAME, spec).await;
+    }
+
+    pub(crate) async fn create_named(&self, name: &str, spec: Value) {
         let object: DemoCredential = serde_json::from_value(json!({
             "apiVersion": "demo.keyward.dev/v1alpha1", "kind": "DemoCredential",
-            "metadata": { "name": NAME, "namespace": NAMESPACE }, "spec": spec,
+            "metadata": { "name": name, "namespace": NAMESPACE }, "spec": spec,
         }))
         .unwrap();
         self.resources()
@@ -187,30 +164,22 @@ impl Stage {
     }
 
     pub(crate) async fn operator_with(&self, options: Options) -> Running {
-        let kinds: Vec<Arc<dyn keyward::engine::Kind>> =
-            vec![Arc::new(keyward::controllers::demo::Demo::default())];
-        let client = self.server.client_named(OPERATOR);
-        let engine = Engine::new(client, kinds, options, self.clock.clone())
-            .await
-            .unwrap();
-        Running::start(engine)
+        self.start(vec![Arc::new(Demo::default())], options).await
     }
 
     /// As [`Stage::operator`], for when faults may hit its start.
     pub(crate) async fn try_operator(&self, options: Options) -> Option<Running> {
-        let kinds: Vec<Arc<dyn keyward::engine::Kind>> =
-            vec![Arc::new(keyward::controllers::demo::Demo::default())];
-        let client = self.server.client_named(OPERATOR);
-        let engine = Engine::new(client, kinds, options, self.clock.clone())
+        self.try_start(vec![Arc::new(Demo::default())], options)
             .await
-            .ok()?;
-        Some(Running::start(engine))
     }
 
-    /// The resource as it is stored, without a request.
+    /// Every resource as it is stored, without a request.
+    pub(crate) fn all_stored(&self) -> Vec<Arc<Value>> {
+        self.server.objects("democredentials.demo.keyward.dev")
+    }
+
     fn stored(&self) -> Option<Arc<Value>> {
-        self.server
-            .objects("democredentials.demo.keyward.dev")
+        self.all_stored()
             .into_iter()
             .find(|object| object["metadata"]["name"] == NAME)
     }
@@ -220,10 +189,7 @@ impl Stage {
             return (false, 0, String::new(), String::new());
         };
         let status = &object["status"];
-        let ready = status["conditions"]
-            .as_array()
-            .and_then(|all| all.iter().find(|c| c["type"] == "Ready").cloned())
-            .unwrap_or_default();
+        let ready = condition_in(status, "Ready");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         (
             ready["status"] == "True",
@@ -334,8 +300,8 @@ impl Stage {
     }
 
     /// Every value this issuer ever gave out.
-    pub(crate) fn canaries(&self) -> testbed::canary::Canaries {
-        let canaries = testbed::canary::Canaries::new();
+    pub(crate) fn canaries(&self) -> Canaries {
+        let canaries = Canaries::new();
         for (index, value) in self.issuer.every_value().iter().enumerate() {
             canaries.add(&format!("value {index}"), value.reveal());
         }
@@ -343,21 +309,8 @@ impl Stage {
     }
 
     /// Values found in anything but the data of a Secret.
-    pub(crate) fn leaks(&self) -> Vec<testbed::canary::Leak> {
-        let canaries = self.canaries();
-        let objects = self.server.everything();
-        objects
-            .into_iter()
-            .flat_map(|(key, object)| {
-                let mut object = (*object).clone();
-                if key.resource == "secrets"
-                    && let Some(fields) = object.as_object_mut()
-                {
-                    fields.remove("data");
-                }
-                canaries.scan(&format!("{key:?}"), object.to_string().as_bytes())
-            })
-            .collect()
+    pub(crate) fn leaks(&self) -> Vec<Leak> {
+        self.found(&self.canaries())
     }
 
     pub(crate) fn describe(&self) -> String {
@@ -448,10 +401,8 @@ impl Stage {
     /// The credential a consumer would use now.
     pub(crate) async fn handed_out(&self) -> Option<(String, String)> {
         let name = self.object().await?.status?.secret_name?;
-        let secret = self.secrets().get_opt(&name).await.unwrap()?;
-        let data = secret.data?;
-        let text = |key: &str| Some(String::from_utf8(data.get(key)?.0.clone()).unwrap());
-        Some((text("id")?, text("secret")?))
+        let mut values = self.values_in(&name).await?;
+        Some((values.remove("id")?, values.remove("secret")?))
     }
 
     /// Names of the credentials that are alive at the issuer, ours only.
@@ -477,70 +428,30 @@ impl Stage {
     }
 
     pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, is: impl Fn() -> F) {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while !is().await {
-            if Instant::now() > deadline {
-                let object = self.object().await;
-                let secrets: Vec<String> = self
-                    .secrets()
-                    .list(&ListParams::default())
-                    .await
-                    .unwrap()
-                    .items
-                    .iter()
-                    .map(|secret| {
-                        format!(
-                            "{} {:?} {:?}",
-                            secret.name_any(),
-                            secret.annotations().get("keyward.dev/version"),
-                            secret.finalizers()
-                        )
-                    })
-                    .collect();
-                panic!(
-                    "waited in vain for: {what}\n{object:#?}\n{secrets:#?}\nlive: {:?}",
-                    self.live()
-                );
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let limit = Duration::from_secs(20);
+        cluster::until(what, limit, is, async || self.describe_by_requests().await).await;
     }
 
-    pub(crate) async fn hold(&self, name: &str, who: &str) -> bool {
-        let secret = self.secrets().get(name).await.unwrap();
-        let mut finalizers = secret.finalizers().to_vec();
-        finalizers.push(who.to_owned());
-        self.set_finalizers(&secret, &finalizers).await
+    /// As anybody reads it, whatever the stores of the server hold.
+    async fn describe_by_requests(&self) -> String {
+        let object = self.object().await;
+        let secrets = self.secrets().list(&ListParams::default()).await.unwrap();
+        let secrets: Vec<String> = secrets
+            .iter()
+            .map(|secret| {
+                format!(
+                    "{} {:?} {:?}",
+                    secret.name_any(),
+                    secret.annotations().get("keyward.dev/version"),
+                    secret.finalizers()
+                )
+            })
+            .collect();
+        format!("{object:#?}\n{secrets:#?}\nlive: {:?}", self.live())
     }
 
     pub(crate) async fn release(&self, name: &str, who: &str) -> bool {
-        let secret = self.secrets().get(name).await.unwrap();
-        let rest: Vec<String> = secret
-            .finalizers()
-            .iter()
-            .filter(|finalizer| *finalizer != who)
-            .cloned()
-            .collect();
-        self.set_finalizers(&secret, &rest).await
+        let secret = self.secret(name).await.unwrap();
+        self.let_go(&secret, who).await
     }
-
-    async fn set_finalizers(&self, secret: &Secret, finalizers: &[String]) -> bool {
-        let patch = json!({ "metadata": { "resourceVersion": secret.resource_version(), "finalizers": finalizers } });
-        self.secrets()
-            .patch(
-                &secret.name_any(),
-                &PatchParams::default(),
-                &Patch::Merge(&patch),
-            )
-            .await
-            .is_ok()
-    }
-}
-
-fn secret(name: &str, data: &Value) -> Secret {
-    serde_json::from_value(json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": { "name": name, "namespace": NAMESPACE }, "stringData": data,
-    }))
-    .unwrap()
 }

@@ -4,9 +4,11 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use super::request::{Target, Verb};
+use crate::under_way::{Arrived, UnderWay};
 
 /// One request, as a fault plan and an auditor see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +64,8 @@ pub enum Fault {
     StaleRead(usize),
     /// Applied twice in a row; the second answer is the one that arrives.
     DeliveredTwice,
+    /// Applied and answered, this much later.
+    Delay(Duration),
 }
 
 /// A remembered request and how it ended.
@@ -90,6 +94,7 @@ struct Inner {
     log: Vec<Logged>,
     numbered: u64,
     by_client: HashMap<String, u64>,
+    under_way: HashMap<String, UnderWay>,
 }
 
 impl fmt::Debug for Faults {
@@ -128,7 +133,7 @@ impl Faults {
     }
 
     /// Decides watches, which [`Faults::plan`] is not asked about: `Error` refuses, the crashes and time-outs
-    /// hold the request, everything else lets the watch open.
+    /// hold the request, `Delay` opens it later, everything else lets the watch open.
     pub fn plan_watches(&self, plan: impl Fn(&RequestLine) -> Fault + Send + Sync + 'static) {
         self.lock().watch_plan = Some(Arc::new(plan));
     }
@@ -157,6 +162,11 @@ impl Faults {
     /// How many numbered requests a client has sent.
     pub fn count_of(&self, client: &str) -> u64 {
         self.lock().by_client.get(client).copied().unwrap_or(0)
+    }
+
+    /// The most requests of a client that were ever under way at once, watches left out.
+    pub fn most_under_way(&self, client: &str) -> usize {
+        self.lock().under_way.get(client).map_or(0, UnderWay::most)
     }
 
     /// Requests by verb and resource, e.g. `("create", "secrets")`.
@@ -230,6 +240,13 @@ impl Faults {
             logged.fault = fault;
         }
         (place, line, fault)
+    }
+
+    /// A request of this client is under way until what is returned is dropped.
+    pub(crate) fn arrived(&self, client: &str) -> Arrived {
+        let mut inner = self.lock();
+        let under_way = inner.under_way.entry(client.to_owned()).or_default();
+        under_way.arrived()
     }
 
     pub(crate) fn ended(&self, place: usize, status: u16) {

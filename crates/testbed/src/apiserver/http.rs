@@ -153,6 +153,7 @@ where
         named => named.to_owned(),
     };
     let dry_run = query.get("dryRun").is_some();
+    let _under_way = (verb != Verb::Watch).then(|| shared.faults.arrived(&user_agent));
     let (place, line, fault) = shared.faults.begin(verb, &target, &user_agent, dry_run);
     let user = match shared.user(&head.headers) {
         Ok(user) => user,
@@ -178,6 +179,10 @@ where
     if verb == Verb::Watch {
         return match fault {
             Fault::Pass | Fault::Conflict | Fault::StaleRead(_) | Fault::DeliveredTwice => {
+                Ok(watch(&shared, &call, place))
+            }
+            Fault::Delay(time) => {
+                tokio::time::sleep(time).await;
                 Ok(watch(&shared, &call, place))
             }
             Fault::Error(code) => {
@@ -226,6 +231,10 @@ where
         Fault::StaleRead(back) => act(if verb.is_write() { 0 } else { back }),
         Fault::DeliveredTwice => {
             drop(act(0));
+            act(0)
+        }
+        Fault::Delay(time) => {
+            tokio::time::sleep(time).await;
             act(0)
         }
     };

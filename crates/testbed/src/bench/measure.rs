@@ -64,7 +64,7 @@ pub(super) async fn measure(plan: &Plan, n: u32) -> anyhow::Result<Figures> {
 
     let mints_before = stage.issuer.faults().count(Verb::Mint);
     let (restart, restarted) = stage.restart(n).await?;
-    let restart_mints = stage.issuer.faults().count(Verb::Mint) - mints_before;
+    let restart_mints = (stage.issuer.faults().count(Verb::Mint) - mints_before) as u64;
     let restart_rss_peak_mebibytes = restarted.memory()?.peak;
     restarted.kill().await?;
     stage.progress.say("done");
@@ -116,6 +116,11 @@ impl Stage {
             kubeconfig,
             progress,
         })
+    }
+
+    /// Requests to the issuer after so many.
+    fn issued_since(&self, before: usize) -> u64 {
+        (self.issuer.faults().total() - before) as u64
     }
 
     fn start(&self, name: &str) -> anyhow::Result<Operator> {
@@ -170,7 +175,7 @@ impl Stage {
         }
         let phase = Phase {
             cpu_seconds: operator.cpu_seconds()?,
-            issuer_requests: self.issuer.faults().total() - issued,
+            issuer_requests: self.issued_since(issued),
             ..watched.phase()
         };
         self.progress.say(&format!(
@@ -206,7 +211,7 @@ impl Stage {
         }
         let phase = Phase {
             cpu_seconds: operator.cpu_seconds()? - cpu,
-            issuer_requests: self.issuer.faults().total() - issued,
+            issuer_requests: self.issued_since(issued),
             ..watched.phase()
         };
         self.progress.say(&format!(
@@ -263,7 +268,7 @@ impl Stage {
         }
         Ok(Phase {
             cpu_seconds: operator.cpu_seconds()? - cpu,
-            issuer_requests: self.issuer.faults().total() - issued,
+            issuer_requests: self.issued_since(issued),
             seconds: watched.begun.elapsed().as_secs_f64(),
             ..watched.phase()
         })
@@ -307,7 +312,7 @@ impl Stage {
         }
         let phase = Phase {
             cpu_seconds: operator.cpu_seconds()?,
-            issuer_requests: self.issuer.faults().total() - issued,
+            issuer_requests: self.issued_since(issued),
             seconds,
             ..watched.phase()
         };

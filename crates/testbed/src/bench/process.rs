@@ -49,6 +49,11 @@ impl Cores {
         Ok(Self { number })
     }
 
+    /// As they come: nobody is bound to any.
+    pub(super) fn for_everybody() -> Self {
+        Self { number: 1 }
+    }
+
     /// Where there is only one core, everybody shares it.
     pub(super) fn first_for(self, pid: u32) -> anyhow::Result<()> {
         if self.number >= 2 {

@@ -84,6 +84,7 @@ fn arguments() -> anyhow::Result<(Plan, Output)> {
             keyward,
             rounds: said.rounds,
             flags: said.flags,
+            keystone_has_a_core: true,
         }),
         _other => bail!("{USAGE}"),
     };

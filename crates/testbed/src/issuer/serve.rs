@@ -75,52 +75,62 @@ async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Reply
         .get(AUTHORIZATION)
         .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "))
         .map(str::to_owned);
-    let (line, fault) = shared.faults.meet(line_of(&realm, &call));
+    let _under_way = shared.faults.arrived();
+    let (place, line, fault) = shared.faults.meet(line_of(&realm, &call));
     let asked = Parked { realm, login, call };
+    let apply = |asked| {
+        let answer = shared.apply(asked);
+        shared.faults.ended(place, answer.status);
+        answer
+    };
     match fault {
-        Fault::Pass => Ok(plain(&shared.apply(asked))),
+        Fault::Pass => Ok(plain(&apply(asked))),
         Fault::CrashBefore => {
             shared.faults.crash(&line);
             pending().await
         }
         Fault::CrashAfter => {
-            shared.apply(asked);
+            apply(asked);
             shared.faults.crash(&line);
             pending().await
         }
-        Fault::Error(status) => Ok(plain(&Answer::error(status, "as planned"))),
+        Fault::Error(status) => {
+            shared.faults.ended(place, status);
+            Ok(plain(&Answer::error(status, "as planned")))
+        }
         Fault::ErrorApplied(status) => {
-            shared.apply(asked);
+            apply(asked);
             Ok(plain(&Answer::error(status, "as planned")))
         }
         Fault::DropNotApplied => Err(broken()),
         Fault::DropApplied => {
-            shared.apply(asked);
+            apply(asked);
             Err(broken())
         }
         Fault::TimeoutNotApplied => pending().await,
         Fault::TimeoutApplied => {
-            shared.apply(asked);
+            apply(asked);
             pending().await
         }
-        Fault::CutBody => cut(&shared.apply(asked)),
+        Fault::CutBody => cut(&apply(asked)),
         Fault::Throttle(seconds) => {
+            shared.faults.ended(place, 429);
             let mut reply = plain(&Answer::error(429, "too many requests"));
             reply.headers_mut().insert(RETRY_AFTER, seconds.into());
             Ok(reply)
         }
         Fault::Delay(time) => {
             tokio::time::sleep(time).await;
-            Ok(plain(&shared.apply(asked)))
+            Ok(plain(&apply(asked)))
         }
         Fault::DelayReply(time) => {
-            let answer = shared.apply(asked);
+            let answer = apply(asked);
             tokio::time::sleep(time).await;
             Ok(plain(&answer))
         }
         Fault::Twice => {
-            shared.apply(asked.clone());
-            Ok(plain(&shared.apply(asked)))
+            apply(asked.clone());
+            Ok(plain(&apply(asked)))
         }
         Fault::Park => {
             shared.park(asked);
@@ -128,7 +138,7 @@ async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Reply
         }
         Fault::Hold => {
             shared.released().await;
-            Ok(plain(&shared.apply(asked)))
+            Ok(plain(&apply(asked)))
         }
     }
 }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use http::Method;
 
-pub use crate::issuer::Fault;
+pub use crate::faults::Fault;
 pub use faults::{Faults, Recorded, RequestLine};
 pub(crate) use front::{Answered, Asked, Backend, Front};
 use upstream::Upstream;

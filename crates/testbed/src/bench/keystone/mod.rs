@@ -29,6 +29,9 @@ pub struct Plan {
     pub rounds: Option<u32>,
     /// Further flags for `keyward run`.
     pub flags: Vec<String>,
+    /// Keystone has a core to itself, and this very process, with all that it starts, the others. Without, all share all
+    /// cores: counts are the same, and times tell little.
+    pub keystone_has_a_core: bool,
 }
 
 const ROUNDS: u32 = 3;
@@ -38,7 +41,11 @@ pub async fn keystone(plan: &Plan) -> anyhow::Result<Vec<Figures>> {
     let mut sizes = plan.sizes.clone();
     sizes.sort_unstable();
     sizes.dedup();
-    let cores = Cores::leave_the_first()?;
+    let cores = if plan.keystone_has_a_core {
+        Cores::leave_the_first()?
+    } else {
+        Cores::for_everybody()
+    };
     let mut figures = Vec::new();
     for n in sizes {
         figures.push(measure::measure(plan, cores, n).await?);

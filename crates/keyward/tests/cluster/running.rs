@@ -1,4 +1,4 @@
-//! An operator at work, for every stage.
+//! An operator at work, in this very process.
 
 use keyward::engine::Engine;
 use tokio_util::sync::CancellationToken;

@@ -1,0 +1,120 @@
+//! Many resources at once: how much of it reaches the servers at the same moment, and in which order.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+mod stage;
+
+use std::time::Duration;
+
+use keyward::engine::Options;
+use serde_json::Value;
+use stage::{OPERATOR, Running, Stage};
+use testbed::apiserver;
+use testbed::issuer::{Fault, Kind};
+
+const MANY: usize = 300;
+/// What the operator promises.
+const AT_API_SERVER: usize = 16;
+const PER_ISSUER: usize = 8;
+
+/// An operator that has nothing to do yet, before an API server that takes its time with each of its requests.
+async fn before_the_rush(options: Options, takes: Duration) -> (Stage, Running) {
+    let stage = Stage::new(Kind::Chosen, false);
+    stage.prepare().await;
+    let operator = stage.operator_with(options).await;
+    stage
+        .until("every watch has listed", || async {
+            operator.engine.world().ready.missing() == 0
+        })
+        .await;
+    stage.server.faults().plan(move |line| {
+        if line.user_agent == OPERATOR {
+            apiserver::Fault::Delay(takes)
+        } else {
+            apiserver::Fault::Pass
+        }
+    });
+    (stage, operator)
+}
+
+async fn rush(stage: &Stage) {
+    for n in 0..MANY {
+        stage.create_named(&format!("db-{n}"), stage.spec()).await;
+    }
+}
+
+fn count(stage: &Stage, which: impl Fn(&Value) -> bool) -> usize {
+    let all = stage.all_stored();
+    all.iter().filter(|object| which(object)).count()
+}
+
+/// Something of it is to be made.
+fn is_begun(object: &Value) -> bool {
+    object["metadata"]["annotations"]["keyward.dev/ledger"].is_string()
+}
+
+fn is_ready(object: &Value) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+#[tokio::test]
+async fn however_many_there_are_requests_under_way_are_bounded_at_the_api_server_and_per_issuer() {
+    let options = Options {
+        per_issuer: PER_ISSUER,
+        ..Options::default()
+    };
+    let at_once = options.concurrency;
+    assert!(at_once < MANY, "workers are bounded too");
+    let (stage, operator) = before_the_rush(options, Duration::from_millis(1)).await;
+    stage.issuer.faults().plan(|_| Fault::Hold);
+    rush(&stage).await;
+    stage
+        .until("as many are begun as there are workers", || async {
+            count(&stage, is_begun) == at_once
+        })
+        .await;
+    stage
+        .until("as many as may are at the issuer", || async {
+            stage.issuer.parked() == PER_ISSUER
+        })
+        .await;
+    stage.issuer.faults().clear();
+    stage.issuer.release_parked();
+    stage
+        .until("all are ready", || async {
+            count(&stage, is_ready) == MANY
+        })
+        .await;
+    operator.stop().await;
+
+    let most = stage.server.faults().most_under_way(OPERATOR);
+    assert_eq!(most, AT_API_SERVER, "at the API server");
+    let most = stage.issuer.faults().most_under_way();
+    assert_eq!(most, PER_ISSUER, "at the issuer");
+    assert_eq!((stage.minted(), stage.live().len()), (MANY, MANY));
+}
+
+#[tokio::test]
+async fn the_first_are_ready_long_before_the_last_are_begun() {
+    let options = Options {
+        concurrency: MANY,
+        ..Options::default()
+    };
+    let (stage, operator) = before_the_rush(options, Duration::from_millis(5)).await;
+    rush(&stage).await;
+    stage
+        .until("the first is ready", || async {
+            count(&stage, is_ready) > 0
+        })
+        .await;
+    let begun = count(&stage, is_begun);
+    assert!(
+        begun < MANY / 2,
+        "{begun} of {MANY} were begun before the first was ready"
+    );
+    drop(operator);
+}
