@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use keyward::engine::Options;
 use serde_json::Value;
-use stage::{OPERATOR, Running, Stage};
+use stage::{OPERATOR, Stage};
 use testbed::apiserver;
 use testbed::issuer::{Fault, Kind};
 
@@ -17,16 +17,20 @@ const MANY: usize = 300;
 const AT_API_SERVER: usize = 16;
 const PER_ISSUER: usize = 8;
 
-/// An operator that has nothing to do yet, before an API server that takes its time with each of its requests.
-async fn before_the_rush(options: Options, takes: Duration) -> (Stage, Running) {
+async fn stage() -> Stage {
     let stage = Stage::new(Kind::Chosen, false);
     stage.prepare().await;
-    let operator = stage.operator_with(options).await;
     stage
-        .until("every watch has listed", || async {
-            operator.engine.world().ready.missing() == 0
-        })
-        .await;
+}
+
+async fn create_many(stage: &Stage) {
+    for n in 0..MANY {
+        stage.create_named(&format!("db-{n}"), stage.spec()).await;
+    }
+}
+
+/// From now on the API server takes this long for each request of the operator.
+fn slow_down(stage: &Stage, takes: Duration) {
     stage.server.faults().plan(move |line| {
         if line.user_agent == OPERATOR {
             apiserver::Fault::Delay(takes)
@@ -34,13 +38,6 @@ async fn before_the_rush(options: Options, takes: Duration) -> (Stage, Running) 
             apiserver::Fault::Pass
         }
     });
-    (stage, operator)
-}
-
-async fn rush(stage: &Stage) {
-    for n in 0..MANY {
-        stage.create_named(&format!("db-{n}"), stage.spec()).await;
-    }
 }
 
 fn count(stage: &Stage, which: impl Fn(&Value) -> bool) -> usize {
@@ -69,17 +66,21 @@ async fn however_many_there_are_requests_under_way_are_bounded_at_the_api_server
     };
     let at_once = options.concurrency;
     assert!(at_once < MANY, "workers are bounded too");
-    let (stage, operator) = before_the_rush(options, Duration::from_millis(1)).await;
-    stage.issuer.faults().plan(|_| Fault::Hold);
-    rush(&stage).await;
+    let stage = stage().await;
+    let operator = stage.operator_with(options).await;
     stage
-        .until("as many are begun as there are workers", || async {
-            count(&stage, is_begun) == at_once
+        .until("every watch has listed", || async {
+            operator.engine.world().ready.missing() == 0
         })
         .await;
+    slow_down(&stage, Duration::from_millis(1));
+    stage.issuer.faults().plan(|_| Fault::Hold);
+    create_many(&stage).await;
     stage
-        .until("as many as may are at the issuer", || async {
-            stage.issuer.parked() == PER_ISSUER
+        .until("all workers wait for the issuer", || async {
+            let (_, _, working) = operator.engine.world().queue.load();
+            let at_api_server = stage.server.faults().under_way(OPERATOR);
+            working == at_once && at_api_server == 0 && stage.issuer.parked() == PER_ISSUER
         })
         .await;
     stage.issuer.faults().clear();
@@ -104,8 +105,10 @@ async fn the_first_are_ready_long_before_the_last_are_begun() {
         concurrency: MANY,
         ..Options::default()
     };
-    let (stage, operator) = before_the_rush(options, Duration::from_millis(5)).await;
-    rush(&stage).await;
+    let stage = stage().await;
+    create_many(&stage).await;
+    slow_down(&stage, Duration::from_millis(5));
+    let operator = stage.operator_with(options).await;
     stage
         .until("the first is ready", || async {
             count(&stage, is_ready) > 0

@@ -24,6 +24,10 @@ impl UnderWay {
         Arrived(Arc::clone(&self.0))
     }
 
+    pub(crate) fn now(&self) -> usize {
+        self.0.now.load(Ordering::SeqCst)
+    }
+
     /// The most there ever were at once.
     pub(crate) fn most(&self) -> usize {
         self.0.most.load(Ordering::SeqCst)

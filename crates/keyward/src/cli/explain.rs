@@ -17,8 +17,8 @@ use crate::controllers::Reach;
 use crate::controllers::gitlab::{Allowed, BaseUrl};
 use crate::engine::ask::ask;
 use crate::engine::facts::facts;
+use crate::engine::horizon::Horizon;
 use crate::engine::observe::{Memory, observe};
-use crate::engine::queue::Horizon;
 use crate::engine::world::Clock;
 use crate::engine::{Engine, Key, Options};
 

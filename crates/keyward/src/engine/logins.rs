@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sources::Source;
 
 use super::Key;
-use super::queue::not_newer;
+use super::horizon::not_newer;
 use super::reader::{Input, Inputs};
 
 /// How long what was read is used without reading it again.

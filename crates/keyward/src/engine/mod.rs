@@ -5,11 +5,14 @@
 //! anything that matters: killing the process between any two lines is the normal case.
 
 pub mod act;
+mod announce;
 pub mod ask;
 mod claim;
 pub mod conditions;
+mod counted;
 pub mod events;
 pub mod facts;
+pub mod horizon;
 pub mod inherit;
 pub mod kind;
 pub mod lease;

@@ -12,7 +12,7 @@ use lifecycle::{
 };
 use sources::{Source, Values};
 
-use super::queue::Horizon;
+use super::horizon::Horizon;
 use super::reader::Inputs;
 use super::trouble::Fault;
 use super::world::World;

@@ -2,21 +2,16 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
-use lifecycle::{
-    Because, Change, Decision, IssuedId, Ledger, LedgerState, Minting, Next, Purpose, Severity,
-    Step, Trouble, View, decide,
-};
+use lifecycle::{Because, Decision, Minting, Next, Severity, Step, Trouble, View, decide};
 
 use super::act::act;
 use super::ask::ask;
-use super::events::{Happening, Note};
 use super::facts::facts;
+use super::horizon::Horizon;
 use super::observe::{Memory, Sight, look_again, observe};
-use super::queue::Horizon;
 use super::trouble::Fault;
 use super::world::World;
-use super::{Key, conditions, events, inherit, report};
-use crate::telemetry::Counted;
+use super::{Key, announce, counted, events, inherit, report};
 
 /// More decisions than any life needs in one go; beyond this the pass yields and is taken up again.
 const MOST_DECISIONS: usize = 64;
@@ -50,7 +45,7 @@ pub async fn pass(
     };
     inherit::inherit(world, &mut sight).await?;
     let outcome = go(world, key, &mut sight).await;
-    show_times(world, &sight);
+    counted::show_times(world, &sight);
     memory.checked = sight.checked;
     // A value that was shown once is kept until it is stored, or its attempt is given up.
     memory.in_hand = sight
@@ -60,67 +55,6 @@ pub async fn pass(
     sight.note_what_was_seen();
     *horizon = std::mem::take(&mut sight.horizon);
     outcome
-}
-
-/// Who is counted here, if this kind's rotations are.
-fn counted(sight: &Sight) -> Option<Counted<'_>> {
-    let source = sight.kind.metrics_source()?;
-    let key = Key {
-        kind: sight.index,
-        namespace: sight.namespace(),
-        name: sight.object.name_any(),
-        departed: None,
-    };
-    (!sight.gone).then(|| Counted {
-        key,
-        kind: &sight.kind.resource().kind,
-        source,
-    })
-}
-
-/// Brings the gauges of this resource up to what the ledger says.
-fn show_times(world: &World, sight: &Sight) {
-    let Some(counted) = counted(sight) else {
-        return;
-    };
-    if let lifecycle::LedgerState::Is(ledger) = super::facts::ledger(sight) {
-        let due = ledger
-            .current
-            .as_ref()
-            .and_then(|current| sight.kind.due(&sight.object, current));
-        world.telemetry.rotations.saw(&counted, &ledger, due);
-    }
-}
-
-/// A rotation ends when its version is published, or when its failure is written down.
-fn count(world: &World, sight: &Sight, step: &Step) {
-    let Step::Record { change, ledger } = step else {
-        return;
-    };
-    let Some(counted) = counted(sight) else {
-        return;
-    };
-    match change {
-        Change::Publish => world.telemetry.rotations.succeeded(&counted),
-        Change::Setback(Purpose::Mint) | Change::GiveUp => {
-            if let Some(setback) = &ledger.setbacks.mint {
-                world.telemetry.rotations.failed(&counted, setback.because);
-            }
-        }
-        Change::Setback(Purpose::Retire | Purpose::RetireVersion(_) | Purpose::Check)
-        | Change::Rebuilt
-        | Change::Intent
-        | Change::Bump
-        | Change::Rollback
-        | Change::Seal
-        | Change::Close
-        | Change::Brought
-        | Change::Condemn
-        | Change::Leave
-        | Change::Adopt
-        | Change::Forget
-        | Change::Tidy => {}
-    }
 }
 
 fn still_open(sight: &Sight, version: lifecycle::Version) -> bool {
@@ -227,7 +161,7 @@ async fn perform(
     step: &Step,
     decision: &Decision,
 ) -> Result<(), Fault> {
-    let note = announcement(sight, step, decision);
+    let note = announce::of_step(sight, step, decision);
     let begun = std::time::Instant::now();
     let result = act(world, sight, step, decision).await;
     world.telemetry.step(
@@ -247,7 +181,7 @@ async fn perform(
                 reason = decision.because.code(),
                 "done"
             );
-            count(world, sight, step);
+            counted::step_done(world, sight, step);
             if let Some(note) = note {
                 events::write(world, sight, &note).await;
             }
@@ -292,93 +226,6 @@ fn trouble_with(sight: &Sight, step: &Step, fault: &Fault) -> Trouble {
     }
 }
 
-/// What people ask about afterwards: a new version, the end of an old one, trouble. Said once the step is done.
-fn announcement(sight: &Sight, step: &Step, decision: &Decision) -> Option<Note> {
-    let because = decision.because;
-    let before = super::facts::ledger(sight);
-    let happening = match step {
-        Step::Record { change, ledger } => match change {
-            Change::Intent => {
-                let intent = ledger.intent.as_ref()?;
-                Happening::Begun {
-                    version: intent.version,
-                    cause: intent.cause,
-                }
-            }
-            Change::Publish => Happening::Published { ledger },
-            Change::Forget if because == Because::RevokeConfirmed => Happening::Revoked {
-                id: forgotten(&before, ledger)?,
-            },
-            Change::Setback(purpose) if events::worth_saying(because) => Happening::Failed {
-                purpose: *purpose,
-                because,
-                detail: detail(ledger, *purpose),
-            },
-            // An attempt that failed is given up with what failed in one write.
-            Change::Bump | Change::GiveUp if events::worth_saying(because) => Happening::Failed {
-                purpose: Purpose::Mint,
-                because,
-                detail: detail(ledger, Purpose::Mint),
-            },
-            Change::Setback(_)
-            | Change::Forget
-            | Change::Bump
-            | Change::GiveUp
-            | Change::Close
-            | Change::Brought
-            | Change::Rebuilt
-            | Change::Rollback
-            | Change::Seal
-            | Change::Condemn
-            | Change::Leave
-            | Change::Adopt
-            | Change::Tidy => return None,
-        },
-        Step::Store(version) => Happening::Stored { version: *version },
-        Step::Draft(_)
-        | Step::Claim(_)
-        | Step::Mint(_)
-        | Step::Mirror
-        | Step::Fence { .. }
-        | Step::Revoke { .. }
-        | Step::Sweep { .. }
-        | Step::Release { .. }
-        | Step::Discard { .. }
-        | Step::LetGo { .. }
-        | Step::Warn { .. }
-        | Step::Unguard => return None,
-    };
-    sight.kind.tells(&sight.object, &happening)
-}
-
-/// The version that is on its way out in one ledger and not in the next.
-fn forgotten<'a>(before: &'a LedgerState, after: &Ledger) -> Option<&'a IssuedId> {
-    match before {
-        LedgerState::Is(before) => before
-            .retiring
-            .iter()
-            .find(|old| {
-                after
-                    .retiring
-                    .iter()
-                    .all(|entry| entry.version != old.version)
-            })
-            .map(|entry| &entry.id),
-        LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
-    }
-}
-
-/// What exactly went wrong, as it is written down.
-fn detail(ledger: &Ledger, purpose: Purpose) -> &str {
-    let setback = match purpose {
-        Purpose::Mint => ledger.setbacks.mint.as_ref(),
-        Purpose::Retire => ledger.setbacks.retire.as_ref(),
-        Purpose::RetireVersion(version) => ledger.setbacks.versions.get(&version),
-        Purpose::Check => ledger.setbacks.check.as_ref(),
-    };
-    setback.map_or("", |setback| &setback.detail)
-}
-
 /// At rest, status says what is so.
 async fn rest(world: &World, sight: &mut Sight, decision: &Decision) -> Result<(), Fault> {
     if sight.gone || decision.because == Because::NotOurs {
@@ -393,26 +240,13 @@ async fn rest(world: &World, sight: &mut Sight, decision: &Decision) -> Result<(
             "resting in trouble"
         );
     }
-    let note = view.stalled.then(|| newly_stalled(sight, &view)).flatten();
+    let note = view
+        .stalled
+        .then(|| announce::newly_stalled(sight, &view))
+        .flatten();
     report::write(world, sight, decision).await?;
     if let Some(note) = note {
         events::write(world, sight, &note).await;
     }
     Ok(())
-}
-
-/// A person has to act, and status does not say so yet.
-fn newly_stalled(sight: &Sight, view: &View) -> Option<Note> {
-    let said = conditions::of(sight.object.data.get("status"));
-    let known = said.iter().any(|condition| {
-        condition["type"] == "Stalled" && condition["reason"] == view.because.code()
-    });
-    if known {
-        return None;
-    }
-    let stalled = Happening::Stalled {
-        because: view.because,
-        message: &view.message,
-    };
-    sight.kind.tells(&sight.object, &stalled)
 }

@@ -8,7 +8,7 @@ use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use lifecycle::Refusal;
 use sources::Values;
 
-use super::queue::Sighting;
+use super::horizon::Sighting;
 use super::trouble::Fault;
 use super::world::World;
 use super::{Key, names, secrets};

@@ -12,7 +12,7 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, DefaultBackoff, Event, watcher};
 use kube::{Api, ResourceExt};
 
-use super::queue::Sighting;
+use super::horizon::Sighting;
 use super::reader::Input;
 use super::world::World;
 use super::{Key, names};

@@ -13,12 +13,13 @@ use kube::{Api, Client, ResourceExt};
 use lifecycle::ClusterId;
 use tokio_util::sync::CancellationToken;
 
+use super::horizon::Horizon;
 use super::lease::{self, Standing};
 use super::limits::Limits;
 use super::logins::Logins;
 use super::observe::Memory;
 use super::pass::{Outcome, pass};
-use super::queue::{Horizon, Queue, Then};
+use super::queue::{Queue, Then};
 use super::report::Pruned;
 use super::trouble::Fault;
 use super::watch::watch;

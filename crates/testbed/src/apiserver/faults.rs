@@ -164,6 +164,11 @@ impl Faults {
         self.lock().by_client.get(client).copied().unwrap_or(0)
     }
 
+    /// How many requests of a client are under way, watches left out.
+    pub fn under_way(&self, client: &str) -> usize {
+        self.lock().under_way.get(client).map_or(0, UnderWay::now)
+    }
+
     /// The most requests of a client that were ever under way at once, watches left out.
     pub fn most_under_way(&self, client: &str) -> usize {
         self.lock().under_way.get(client).map_or(0, UnderWay::most)

@@ -1,0 +1,110 @@
+//! What people are told of a pass, as events.
+
+use lifecycle::{Because, Change, Decision, IssuedId, Ledger, LedgerState, Purpose, Step, View};
+
+use super::events::{self, Happening, Note};
+use super::observe::Sight;
+use super::{conditions, facts};
+
+/// What people ask about afterwards: a new version, the end of an old one, trouble. Said once the step is done.
+pub(super) fn of_step(sight: &Sight, step: &Step, decision: &Decision) -> Option<Note> {
+    let because = decision.because;
+    let before = facts::ledger(sight);
+    let happening = match step {
+        Step::Record { change, ledger } => match change {
+            Change::Intent => {
+                let intent = ledger.intent.as_ref()?;
+                Happening::Begun {
+                    version: intent.version,
+                    cause: intent.cause,
+                }
+            }
+            Change::Publish => Happening::Published { ledger },
+            Change::Forget if because == Because::RevokeConfirmed => Happening::Revoked {
+                id: forgotten(&before, ledger)?,
+            },
+            Change::Setback(purpose) if events::worth_saying(because) => Happening::Failed {
+                purpose: *purpose,
+                because,
+                detail: detail(ledger, *purpose),
+            },
+            // An attempt that failed is given up with what failed in one write.
+            Change::Bump | Change::GiveUp if events::worth_saying(because) => Happening::Failed {
+                purpose: Purpose::Mint,
+                because,
+                detail: detail(ledger, Purpose::Mint),
+            },
+            Change::Setback(_)
+            | Change::Forget
+            | Change::Bump
+            | Change::GiveUp
+            | Change::Close
+            | Change::Brought
+            | Change::Rebuilt
+            | Change::Rollback
+            | Change::Seal
+            | Change::Condemn
+            | Change::Leave
+            | Change::Adopt
+            | Change::Tidy => return None,
+        },
+        Step::Store(version) => Happening::Stored { version: *version },
+        Step::Draft(_)
+        | Step::Claim(_)
+        | Step::Mint(_)
+        | Step::Mirror
+        | Step::Fence { .. }
+        | Step::Revoke { .. }
+        | Step::Sweep { .. }
+        | Step::Release { .. }
+        | Step::Discard { .. }
+        | Step::LetGo { .. }
+        | Step::Warn { .. }
+        | Step::Unguard => return None,
+    };
+    sight.kind.tells(&sight.object, &happening)
+}
+
+/// A person has to act, and status does not say so yet.
+pub(super) fn newly_stalled(sight: &Sight, view: &View) -> Option<Note> {
+    let said = conditions::of(sight.object.data.get("status"));
+    let known = said.iter().any(|condition| {
+        condition["type"] == "Stalled" && condition["reason"] == view.because.code()
+    });
+    if known {
+        return None;
+    }
+    let stalled = Happening::Stalled {
+        because: view.because,
+        message: &view.message,
+    };
+    sight.kind.tells(&sight.object, &stalled)
+}
+
+/// The version that is on its way out in one ledger and not in the next.
+fn forgotten<'a>(before: &'a LedgerState, after: &Ledger) -> Option<&'a IssuedId> {
+    match before {
+        LedgerState::Is(before) => before
+            .retiring
+            .iter()
+            .find(|old| {
+                after
+                    .retiring
+                    .iter()
+                    .all(|entry| entry.version != old.version)
+            })
+            .map(|entry| &entry.id),
+        LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
+    }
+}
+
+/// What exactly went wrong, as it is written down.
+fn detail(ledger: &Ledger, purpose: Purpose) -> &str {
+    let setback = match purpose {
+        Purpose::Mint => ledger.setbacks.mint.as_ref(),
+        Purpose::Retire => ledger.setbacks.retire.as_ref(),
+        Purpose::RetireVersion(version) => ledger.setbacks.versions.get(&version),
+        Purpose::Check => ledger.setbacks.check.as_ref(),
+    };
+    setback.map_or("", |setback| &setback.detail)
+}

@@ -1,0 +1,70 @@
+//! What the metrics of rotations are told of a pass.
+
+use kube::ResourceExt;
+use lifecycle::{Change, LedgerState, Purpose, Step};
+
+use super::observe::Sight;
+use super::world::World;
+use super::{Key, facts};
+use crate::telemetry::Counted;
+
+/// Who is counted here, if this kind's rotations are.
+fn counted(sight: &Sight) -> Option<Counted<'_>> {
+    let source = sight.kind.metrics_source()?;
+    let key = Key {
+        kind: sight.index,
+        namespace: sight.namespace(),
+        name: sight.object.name_any(),
+        departed: None,
+    };
+    (!sight.gone).then(|| Counted {
+        key,
+        kind: &sight.kind.resource().kind,
+        source,
+    })
+}
+
+/// Brings the gauges of this resource up to what the ledger says.
+pub(super) fn show_times(world: &World, sight: &Sight) {
+    let Some(counted) = counted(sight) else {
+        return;
+    };
+    if let LedgerState::Is(ledger) = facts::ledger(sight) {
+        let due = ledger
+            .current
+            .as_ref()
+            .and_then(|current| sight.kind.due(&sight.object, current));
+        world.telemetry.rotations.saw(&counted, &ledger, due);
+    }
+}
+
+/// A rotation ends when its version is published, or when its failure is written down.
+pub(super) fn step_done(world: &World, sight: &Sight, step: &Step) {
+    let Step::Record { change, ledger } = step else {
+        return;
+    };
+    let Some(counted) = counted(sight) else {
+        return;
+    };
+    match change {
+        Change::Publish => world.telemetry.rotations.succeeded(&counted),
+        Change::Setback(Purpose::Mint) | Change::GiveUp => {
+            if let Some(setback) = &ledger.setbacks.mint {
+                world.telemetry.rotations.failed(&counted, setback.because);
+            }
+        }
+        Change::Setback(Purpose::Retire | Purpose::RetireVersion(_) | Purpose::Check)
+        | Change::Rebuilt
+        | Change::Intent
+        | Change::Bump
+        | Change::Rollback
+        | Change::Seal
+        | Change::Close
+        | Change::Brought
+        | Change::Condemn
+        | Change::Leave
+        | Change::Adopt
+        | Change::Forget
+        | Change::Tidy => {}
+    }
+}
