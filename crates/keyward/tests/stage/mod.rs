@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use keyward::api::demo::DemoCredential;
+use keyward::api::demo::{DemoCondition, DemoCredential};
 use keyward::controllers::demo::Demo;
 use keyward::engine::Options;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -364,30 +364,19 @@ impl Stage {
         self.object().await?.status?.version
     }
 
+    async fn ready(&self) -> Option<DemoCondition> {
+        let conditions = self.object().await?.status?.conditions;
+        conditions.into_iter().find(|c| c.kind == "Ready")
+    }
+
     pub(crate) async fn reason(&self) -> String {
-        let status = self
-            .object()
-            .await
-            .and_then(|object| object.status)
-            .unwrap_or_default();
-        status
-            .conditions
-            .iter()
-            .find(|c| c.kind == "Ready")
-            .map(|c| c.reason.clone())
-            .unwrap_or_default()
+        let ready = self.ready().await;
+        ready.map(|ready| ready.reason).unwrap_or_default()
     }
 
     pub(crate) async fn is_ready(&self) -> bool {
-        let status = self
-            .object()
-            .await
-            .and_then(|object| object.status)
-            .unwrap_or_default();
-        status
-            .conditions
-            .iter()
-            .any(|c| c.kind == "Ready" && c.status == "True")
+        let ready = self.ready().await;
+        ready.is_some_and(|ready| ready.status == "True")
     }
 
     /// Ready, with one live version and nothing under way.
