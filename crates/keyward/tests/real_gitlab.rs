@@ -369,9 +369,17 @@ async fn real_all_nine_events_of_the_design_are_written() {
         assert!(one.contains(name), "{one}");
     }
     // Nobody but the first got a token, and the login was rotated by the one who may.
-    let root = api(&forge, personal).get("root").await.unwrap();
-    let root = root.data["status"]["currentTokenRef"]["id"].as_str();
-    let root: u64 = root.unwrap().parse().unwrap();
+    let root = async || -> Option<u64> {
+        let root = api(&forge, personal).get("root").await.unwrap();
+        let id = &root.data["status"]["currentTokenRef"]["id"];
+        id.as_str()?.parse().ok()
+    };
+    // Events come before status does.
+    let shown = async || root().await.is_some();
+    until("root shows its token", PATIENCE, shown)
+        .await
+        .unwrap();
+    let root = root().await.unwrap();
     let app = current(&credential).unwrap();
     forge.until_live(&[root, app], "at rest").await.unwrap();
     forge.assert_no_leak(&launch, Some(&operator)).await;
