@@ -450,7 +450,7 @@ async fn a_refused_revoke_keeps_the_token_on_record_until_it_has_expired() {
     forge
         .until("it is given up a day after its end", || async {
             forge.live_through(&operator, hours(12)).await;
-            !forge.ledger().await.contains(&format!("\"{first}\""))
+            !forge.ledger().await.contains(&format!("\"{first}@"))
         })
         .await;
     let expired = forge.gitlab.token(first).unwrap();
@@ -507,7 +507,7 @@ async fn an_old_token_that_expired_by_itself_is_cleared() {
     forge
         .until("the first has expired and is cleared", || async {
             forge.live_through(&operator, hours(8)).await;
-            let known = forge.ledger().await.contains(&format!("\"{first}\""));
+            let known = forge.ledger().await.contains(&format!("\"{first}@"));
             !forge.live().contains(&first) && !known
         })
         .await;

@@ -11,7 +11,7 @@ use lifecycle::{Issued, IssuedId, TroubleKind, Verdict, Version};
 use serde_json::json;
 use testbed::gitlab::{self, RateLimit, Settings, TooMany, Use, level};
 
-use on_gitlab::{OnGitLab, holding, owner, value_of};
+use on_gitlab::{OnGitLab, holding, number, owner, value_of};
 
 #[tokio::test]
 async fn a_token_lives_as_long_as_was_asked_although_it_is_dead_on_its_date() {
@@ -141,6 +141,32 @@ async fn what_is_recorded_is_found_under_whatever_name() {
     assert_eq!(listed, [recorded(other.id)]);
     on.gitlab.revoke(other.id);
     assert!(source.list(&owner(), &both).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_token_recorded_elsewhere_is_not_taken_for_its_namesake_here() {
+    let on = OnGitLab::new(Settings::default());
+    let source = on.of_project();
+    let minted = on.mint(&source, Version::new(2, 1)).await;
+    let elsewhere = |version| Issued {
+        id: IssuedId::from(format!("{}@https://old.example", number(&minted.id))),
+        version,
+    };
+    let listed = async |recorded: Issued| source.list(&owner(), &[recorded]).await.unwrap();
+    let orphan = Issued {
+        id: minted.id.clone(),
+        version: Version::new(2, 1),
+    };
+    assert_eq!(listed(elsewhere(Version::new(1, 1))).await, [orphan]);
+    // The same number and the same mark: this GitLab went by another address then.
+    let same = elsewhere(Version::new(2, 1));
+    assert_eq!(listed(same.clone()).await, std::slice::from_ref(&same));
+    // But what it is ended by is asked where it was recorded, and nowhere else.
+    let asked = on.gitlab.journal().len();
+    let error = source.revoke(&same.id, None).await.unwrap_err();
+    assert_eq!(error.kind, TroubleKind::Rejected);
+    assert!(source.gone(&same.id, Some(&minted.values)).await.is_err());
+    assert_eq!(on.gitlab.journal().len(), asked);
 }
 
 #[tokio::test]

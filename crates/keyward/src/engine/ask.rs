@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube::api::DynamicObject;
 use lifecycle::{
     Answer, Because, Issued, IssuedId, LedgerState, Minting, Owner, Question, Refusal, Role,
-    Trouble, TroubleKind, Verdict, Version,
+    Stored, Trouble, TroubleKind, Verdict, Version,
 };
 use sources::{Source, Values};
 
@@ -181,15 +181,7 @@ struct Listed {
 async fn list(world: &World, sight: &Sight) -> Result<Listed, Trouble> {
     let owner = sight.owner(world);
     let stored = super::observe::stored(sight.kind.as_ref(), &sight.secrets);
-    let recorded: Vec<Issued> = stored
-        .iter()
-        .filter_map(|stored| {
-            Some(Issued {
-                id: stored.id.clone()?,
-                version: stored.version,
-            })
-        })
-        .collect();
+    let recorded = recorded(sight, &stored);
     let mut sources = vec![open(sight)?];
     for draft in stored.iter().filter(|stored| stored.role == Role::Draft) {
         let source = open_as_minted(world, sight, draft.version).await?;
@@ -224,6 +216,29 @@ async fn list(world: &World, sight: &Sight) -> Result<Listed, Trouble> {
         }
     }
     Ok(listed)
+}
+
+/// What is recorded of this resource, in its Secrets or in its ledger.
+fn recorded(sight: &Sight, stored: &[Stored]) -> Vec<Issued> {
+    let in_secrets = stored.iter().filter_map(|stored| {
+        Some(Issued {
+            id: stored.id.clone()?,
+            version: stored.version,
+        })
+    });
+    let mut recorded: Vec<Issued> = in_secrets.collect();
+    if let LedgerState::Is(ledger) = super::facts::ledger(sight) {
+        for entry in ledger.current.iter().chain(&ledger.retiring) {
+            let one = Issued {
+                id: entry.id.clone(),
+                version: entry.version,
+            };
+            if !recorded.contains(&one) {
+                recorded.push(one);
+            }
+        }
+    }
+    recorded
 }
 
 async fn list_at(

@@ -85,9 +85,12 @@ pub fn forced(sight: &Sight, version: Version, because: Because) -> Note {
             .iter()
             .chain(&ledger.retiring)
             .filter(|entry| !only_this || entry.version == version)
-            .map(|entry| match entry.expires {
-                Some(expires) => format!("{} until {expires}", entry.id),
-                None => entry.id.to_string(),
+            .map(|entry| {
+                let id = sight.kind.shown_id(&entry.id);
+                match entry.expires {
+                    Some(expires) => format!("{id} until {expires}"),
+                    None => id.to_owned(),
+                }
             })
             .collect(),
         LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => Vec::new(),

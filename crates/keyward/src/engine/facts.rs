@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
-use lifecycle::{Delivery, Facts, Fingerprint, InHand, LedgerState, Minting, Resource, Wanted};
+use lifecycle::{
+    Delivery, Entry, Facts, Fingerprint, InHand, LedgerState, Minting, Resource, Wanted,
+};
 
 use super::observe::{Sight, stored};
-use super::{Terms, names};
+use super::{Terms, names, secrets};
 
 pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
     let Terms { policy, issuer } = sight.kind.terms(&sight.object);
@@ -46,13 +49,30 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
 }
 
 pub fn ledger(sight: &Sight) -> LedgerState {
-    LedgerState::read(
-        sight
-            .object
-            .annotations()
-            .get(names::LEDGER)
-            .map(String::as_str),
-    )
+    let note = sight.object.annotations().get(names::LEDGER);
+    let mut ledger = LedgerState::read(note.map(String::as_str));
+    if let LedgerState::Is(ledger) = &mut ledger {
+        let entries = ledger.current.iter_mut().chain(&mut ledger.retiring);
+        entries.for_each(|entry| complete_the_id(sight, entry));
+    }
+    ledger
+}
+
+/// What an earlier Keyward wrote is read as of the place that the entry itself names, or its Secret, or the spec.
+fn complete_the_id(sight: &Sight, entry: &mut Entry) {
+    let recorded = || serde_json::from_str(entry.source.as_deref()?).ok();
+    let in_its_secret = || {
+        let its = |secret: &&Secret| {
+            let version = secret.annotations().get(names::VERSION);
+            version.is_some_and(|version| *version == entry.version.to_string())
+        };
+        secrets::spec_of(sight.secrets.iter().find(its)?)
+    };
+    let present = || sight.object.data.get("spec").cloned();
+    let spec = || recorded().or_else(in_its_secret).or_else(present);
+    if let Some(whole) = sight.kind.whole_id(&entry.id, &spec) {
+        entry.id = whole;
+    }
 }
 
 fn resource(sight: &Sight, ledger: LedgerState, delivery: Delivery) -> Resource {

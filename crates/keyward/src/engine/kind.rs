@@ -109,6 +109,21 @@ pub trait Kind: Send + Sync + fmt::Debug {
         object.data.get("spec").cloned()
     }
 
+    /// The whole id of a credential that an earlier Keyward recorded by less than that, and made with this spec. `None`:
+    /// it is whole.
+    fn whole_id(
+        &self,
+        _id: &IssuedId,
+        _spec: &dyn Fn() -> Option<serde_json::Value>,
+    ) -> Option<IssuedId> {
+        None
+    }
+
+    /// What people and the issuer call a credential, out of the id that is recorded.
+    fn shown_id<'a>(&self, id: &'a IssuedId) -> &'a str {
+        id.as_str()
+    }
+
     /// Reads what the issuer is reached with, and opens a source. No request to the issuer is made here.
     async fn open(
         &self,

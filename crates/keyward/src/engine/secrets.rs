@@ -377,6 +377,8 @@ pub fn read(kind: &dyn Kind, secret: &Secret) -> Option<Stored> {
     let filled = is_filled(secret);
     let unchanged =
         note(names::DIGEST).is_none_or(|digest| digest == digest_of(uid, our_data(secret)));
+    let id = note(names::ISSUED_ID).map(IssuedId::from);
+    let whole = |id: IssuedId| kind.whole_id(&id, &|| spec_of(secret)).unwrap_or(id);
     let frozen = role != Role::Final || secret.immutable == Some(true);
     let ours = kind.secret_finalizer();
     Some(Stored {
@@ -384,7 +386,7 @@ pub fn read(kind: &dyn Kind, secret: &Secret) -> Option<Stored> {
         uid: SecretUid::new(Arc::from(secret.uid().unwrap_or_default())),
         role,
         version,
-        id: note(names::ISSUED_ID).map(IssuedId::from),
+        id: id.map(whole),
         print: note(names::PRINT).unwrap_or_default().into(),
         minted: note(names::MINTED).and_then(|text| text.parse().ok()),
         expires: note(names::EXPIRES).and_then(|text| text.parse().ok()),

@@ -20,7 +20,7 @@ use kube::api::{
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use testbed::canary::{Canaries, Leak};
-use testbed::gitlab::{Place, Settings, StandIn, Use, level};
+use testbed::gitlab::{Added, Place, Settings, StandIn, Use, level};
 use testbed::proxy::Faults;
 
 #[path = "../cluster/mod.rs"]
@@ -97,11 +97,12 @@ impl Forge {
         let (start, back) = ten_o_clock(cluster.clock.now());
         cluster.clock.jump(-back);
         gitlab.set_clock(start);
-        let group = gitlab.add_group(GROUP);
-        let project = gitlab.add_project(PROJECT);
-        let owner = gitlab.add_user("olga");
-        gitlab.add_member(group, owner, level::OWNER);
-        let login = gitlab.add_token(owner, "login", &["api"], None);
+        let Furnished {
+            group,
+            project,
+            owner,
+            login,
+        } = furnish(&gitlab);
         let forge = Self {
             cluster,
             gitlab,
@@ -114,6 +115,16 @@ impl Forge {
             .add_secret(ROOT, &json!({ "token": login.value.reveal() }))
             .await;
         forge
+    }
+
+    /// Another GitLab with the same people, projects and numbers, and its login in this Secret.
+    pub(crate) async fn another(&self, login: &str) -> StandIn {
+        let gitlab = StandIn::start(Settings::default()).unwrap();
+        gitlab.set_clock(self.now());
+        let value = furnish(&gitlab).login.value;
+        self.add_secret(login, &json!({ "token": value.reveal() }))
+            .await;
+        gitlab
     }
 
     pub(crate) fn api(&self, kind: Kind) -> Api<DynamicObject> {
@@ -129,8 +140,13 @@ impl Forge {
     }
 
     pub(crate) async fn operator_with(&self, options: Options) -> Running {
-        let kinds = gitlab::kinds(&[self.gitlab.url().parse().unwrap()], false);
-        self.start(kinds, options).await
+        self.operator_reaching(&[&self.gitlab.url()], options).await
+    }
+
+    /// One that may speak to these addresses.
+    pub(crate) async fn operator_reaching(&self, urls: &[&str], options: Options) -> Running {
+        let urls: Vec<_> = urls.iter().map(|url| url.parse().unwrap()).collect();
+        self.start(gitlab::kinds(&urls, false), options).await
     }
 
     // What people write.
@@ -446,6 +462,28 @@ impl Forge {
             canaries.add(&format!("value {index}"), value.reveal());
         }
         self.found(&canaries)
+    }
+}
+
+/// What a GitLab has before anybody uses it.
+struct Furnished {
+    group: Place,
+    project: Place,
+    owner: u64,
+    login: Added,
+}
+
+fn furnish(gitlab: &StandIn) -> Furnished {
+    let group = gitlab.add_group(GROUP);
+    let project = gitlab.add_project(PROJECT);
+    let owner = gitlab.add_user("olga");
+    gitlab.add_member(group, owner, level::OWNER);
+    let login = gitlab.add_token(owner, "login", &["api"], None);
+    Furnished {
+        group,
+        project,
+        owner,
+        login,
     }
 }
 

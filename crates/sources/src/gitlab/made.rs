@@ -1,22 +1,12 @@
 //! What GitLab says of a token that it made, held against what it says later.
 
-use lifecycle::{IssuedId, TroubleKind, Verdict};
+use lifecycle::{TroubleKind, Verdict};
 
+use super::id::issued_id;
 use super::server::{Promise, Server};
 use super::wire::{self, Token};
 use crate::http::Reply;
 use crate::{Minted, SecretValue, SourceError, Values};
-
-/// Ids become parts of addresses: only numbers are taken.
-pub(super) fn number(id: &IssuedId) -> Option<u64> {
-    let text = id.as_str();
-    let plain = text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| plain)
-}
-
-pub(super) fn issued_id(id: u64) -> IssuedId {
-    IssuedId::from(id.to_string())
-}
 
 /// Out of the one answer that shows the value.
 pub(super) fn minted(
@@ -37,7 +27,7 @@ pub(super) fn minted(
     };
     server.remember(&value, promise);
     Ok(Minted {
-        id: issued_id(token.id),
+        id: issued_id(server, token.id),
         values: Values::new().with(key, value),
         expires: end.and_then(wire::midnight),
     })

@@ -11,6 +11,7 @@
 
 mod asks;
 mod expiry;
+mod id;
 mod made;
 mod own;
 mod personal;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{SecretValue, Values};
 
+pub use id::{token_id, whole_id};
 pub use personal::{PERSONAL, PersonalToken};
 pub use resource::{RESOURCE, ResourceTokens};
 pub use server::Server;

@@ -13,7 +13,8 @@ use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::made::{minted, number, verdict};
+use super::id::number;
+use super::made::{minted, verdict};
 use super::own::{self, Ended, Own};
 use super::server::Server;
 use super::version::Release;
@@ -56,8 +57,8 @@ impl PersonalToken {
         SourceError::new(what, TroubleKind::Rejected, detail)
     }
 
-    fn number(what: &str, id: &IssuedId) -> Result<u64, SourceError> {
-        number(id).ok_or_else(|| Self::rejected(what, "what is recorded as its id is not a number"))
+    fn number(&self, what: &str, id: &IssuedId) -> Result<u64, SourceError> {
+        number(&self.server, id).map_err(|detail| Self::rejected(what, detail))
     }
 
     fn login(&self, what: &str) -> Result<&SecretValue, SourceError> {
@@ -148,7 +149,7 @@ impl Source for PersonalToken {
 
     async fn revoke(&self, id: &IssuedId, values: Option<&Values>) -> Result<(), SourceError> {
         let what = "revoking a personal access token";
-        let number = Self::number(what, id)?;
+        let number = self.number(what, id)?;
         if let Some(value) = values.and_then(|values| super::token_in(values, &self.key)) {
             match own::end(&self.server, what, number, &value).await? {
                 Ended::Now | Ended::Before => return Ok(()),
@@ -179,7 +180,7 @@ impl Source for PersonalToken {
 
     async fn gone(&self, id: &IssuedId, values: Option<&Values>) -> Result<bool, SourceError> {
         let what = "looking for a personal access token";
-        let number = Self::number(what, id)?;
+        let number = self.number(what, id)?;
         if let Some(value) = values.and_then(|values| super::token_in(values, &self.key)) {
             match own::look(&self.server, what, &value).await? {
                 Own::Dead => return Ok(true),

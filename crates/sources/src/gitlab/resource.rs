@@ -10,7 +10,8 @@ use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 
 use super::asks::{Found, next_page};
-use super::made::{issued_id, minted, number, verdict};
+use super::id::{is_recorded, issued_id, number};
+use super::made::{minted, verdict};
 use super::own::{self, Ended, Own};
 use super::server::Server;
 use super::version::needs;
@@ -96,7 +97,7 @@ impl ResourceTokens {
     }
 
     fn number(&self, what: &str, id: &IssuedId) -> Result<u64, SourceError> {
-        number(id).ok_or_else(|| self.rejected(what, "what is recorded as its id is not a number"))
+        number(&self.server, id).map_err(|detail| self.rejected(what, detail))
     }
 }
 
@@ -123,18 +124,24 @@ impl Source for ResourceTokens {
                 if !seen.insert(token.id) || !token.is_alive(&reply) {
                     continue;
                 }
-                let id = issued_id(token.id);
-                let known = recorded.iter().find(|known| known.id == id);
-                match (known, owner.version_of(&token.name)) {
+                let marked = owner.version_of(&token.name);
+                let known = recorded
+                    .iter()
+                    .find(|known| is_recorded(&self.server, known, &token, marked));
+                match (known, marked) {
                     (Some(known), _) => issued.push(known.clone()),
-                    (None, Some(version)) => issued.push(Issued { id, version }),
+                    (None, Some(version)) => issued.push(Issued {
+                        id: issued_id(&self.server, token.id),
+                        version,
+                    }),
                     (None, None) => {}
                 }
             }
         }
         let what = "looking for an access token";
         for known in recorded {
-            let Some(id) = number(&known.id).filter(|id| seen.insert(*id)) else {
+            let id = number(&self.server, &known.id).ok();
+            let Some(id) = id.filter(|id| seen.insert(*id)) else {
                 continue;
             };
             if let Found::Is(token, reply) = self.find(what, id).await?

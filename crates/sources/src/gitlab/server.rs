@@ -11,6 +11,7 @@ use reqwest::header::HeaderName;
 use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 
+use super::id::address_of;
 use super::version::{Release, release};
 use crate::http::{Http, Reply, Request, Settings};
 use crate::{SecretValue, SourceError};
@@ -26,6 +27,7 @@ const REMEMBERED: usize = 1024;
 /// A GitLab, shared by all who log in there: one pool of connections, its version asked once.
 pub struct Server {
     http: Http,
+    address: String,
     place: String,
     version: tokio::sync::Mutex<Option<(Release, Instant)>>,
     notes: Mutex<Notes>,
@@ -60,9 +62,10 @@ impl Server {
     /// At its base address, without `/api/v4`. Sends nothing.
     pub fn new(address: &str, settings: &Settings) -> Result<Self, SourceError> {
         let http = Http::new(address, settings)?;
-        let path = http.url([]).path().trim_end_matches('/').to_owned();
+        let address = address_of(&http.url([]));
         Ok(Self {
-            place: format!("gitlab {}{path}", http.place()),
+            place: format!("gitlab {address}"),
+            address,
             http,
             version: tokio::sync::Mutex::default(),
             notes: Mutex::default(),
@@ -72,6 +75,11 @@ impl Server {
 
     pub fn place(&self) -> &str {
         &self.place
+    }
+
+    /// Its base address, by which it is told from others.
+    pub(super) fn address(&self) -> &str {
+        &self.address
     }
 
     /// How far its clock was ahead of ours at its last answer.

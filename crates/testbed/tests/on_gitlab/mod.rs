@@ -129,5 +129,5 @@ pub(crate) fn holding(value: &str) -> Values {
 }
 
 pub(crate) fn number(id: &IssuedId) -> u64 {
-    id.as_str().parse().unwrap()
+    sources::gitlab::token_id(id).parse().unwrap()
 }

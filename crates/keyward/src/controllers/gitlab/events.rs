@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use lifecycle::{Because, Ledger, Purpose};
+use sources::gitlab::token_id;
 
 use super::spec::part;
 use crate::engine::conditions::whole_second;
@@ -50,7 +51,10 @@ pub(super) fn tells(
         Happening::Revoked { id } => events::normal(
             "TokenRevoked",
             "Revoke",
-            format!("the old token {id} is revoked, and GitLab confirmed it"),
+            format!(
+                "the old token {} is revoked, and GitLab confirmed it",
+                token_id(id)
+            ),
         ),
         Happening::Adopted { target } => {
             let (_, key) = export(object);
@@ -91,13 +95,14 @@ fn succeeded(
     let previous = match ledger.retiring.last() {
         Some(previous) => {
             let until = previous.deadline.or(previous.superseded);
-            format!("; token {} is revoked at {}", previous.id, when(until))
+            let id = token_id(&previous.id);
+            format!("; token {id} is revoked at {}", when(until))
         }
         None => String::new(),
     };
     Some(format!(
         "token {} is in Secret {}, expires {}{cut}{previous}",
-        current.id,
+        token_id(&current.id),
         current.secret,
         when(current.expires)
     ))

@@ -19,8 +19,9 @@ use lifecycle::{
 };
 use serde_json::{Value, json};
 use sources::Source;
-use sources::gitlab::{PERSONAL, RESOURCE, RotateWish, TokenWish};
+use sources::gitlab::{PERSONAL, RESOURCE, RotateWish, TokenWish, token_id, whole_id};
 
+use crate::api::gitlab::shared::GITLAB_COM;
 use crate::api::gitlab::{
     GitLabGroupAccessToken, GitLabPersonalAccessToken, GitLabProjectAccessToken,
 };
@@ -218,6 +219,21 @@ impl Kind for GitLab {
 
     fn place_as_spec(&self, object: &DynamicObject) -> Option<Value> {
         Some(json!(Place::of(self.which, object).ok()?))
+    }
+
+    /// GitLab's number was all there was of it.
+    fn whole_id(&self, id: &IssuedId, spec: &dyn Fn() -> Option<Value>) -> Option<IssuedId> {
+        let is_whole = id.as_str() != token_id(id);
+        if is_whole {
+            return None;
+        }
+        let spec = spec()?;
+        let base_url = spec.get("baseURL").and_then(Value::as_str);
+        whole_id(id, base_url.unwrap_or(GITLAB_COM))
+    }
+
+    fn shown_id<'a>(&self, id: &'a IssuedId) -> &'a str {
+        token_id(id)
     }
 
     async fn open(

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use lifecycle::{Because, Entry, Retire};
 use serde_json::{Value, json};
+use sources::gitlab::token_id;
 
 use super::events::told;
 use super::force;
@@ -63,7 +64,7 @@ fn reference(report: &Report, entry: &Entry) -> Value {
     let mut reference = json!({
         "name": entry.secret.as_str(),
         "namespace": report.object.namespace().unwrap_or_default(),
-        "id": entry.id.as_str(),
+        "id": token_id(&entry.id),
     });
     if let Some(expires) = entry.expires {
         reference["expiresAt"] = whole_second(expires).into();
