@@ -214,6 +214,35 @@ async fn a_secret_that_cannot_be_written_is_noticed_before_the_rotation() {
     forge.assert_live(&[second]);
 }
 
+/// GL41: whoever dies between the two leaves a question to a person, so there is nothing else between them.
+#[tokio::test]
+async fn nothing_is_asked_between_the_reservation_and_the_rotation() {
+    let (forge, operator, first) = adopted().await;
+    forge.calm(&operator).await;
+    let asked = forge.faults().clone();
+    let (told, counts) = std::sync::mpsc::channel();
+    forge.server.faults().plan(move |line| {
+        let reserves = line.verb == Verb::Patch && line.resource == "secrets";
+        if line.user_agent == OPERATOR && reserves {
+            let _ = told.send(asked.log().len());
+        }
+        apiserver::Fault::Pass
+    });
+    forge.live_through(&operator, hours(18) + minutes(6)).await;
+    forge
+        .until("the next one", || async {
+            forge.current_of(Kind::Personal, ROOT_NAME).await != first
+        })
+        .await;
+    let before: Vec<usize> = counts.try_iter().collect();
+    assert_eq!(before.len(), 1, "reserved once");
+    let log = forge.faults().log();
+    let next = &log[before[0]].line;
+    assert!(next.path.ends_with("self/rotate"), "{next}");
+    let last = &log[before[0] - 1].line;
+    assert_eq!(last.method, "GET", "the value was tried right before");
+}
+
 /// GL24: a tool brings the first value back, which is revoked. Used to rotate, it would end the whole family.
 #[tokio::test]
 async fn a_reverted_secret_is_never_used_to_rotate() {

@@ -62,6 +62,13 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// Finds out what can be found out before a mint of this order, and changes nothing. What it learns is used by the
+    /// mint if that follows at once, which then sends nothing but its one request.
+    /// Only issuers whose credential replaces itself are asked: there, an attempt that stops half-way needs a person.
+    async fn prepare(&self, _order: &Order) -> Result<(), SourceError> {
+        Ok(())
+    }
+
     /// Makes one credential with this mark.
     /// *If the reply is lost:* it may exist, and is found by its mark.
     async fn mint(&self, order: &Order) -> Result<Minted, SourceError>;

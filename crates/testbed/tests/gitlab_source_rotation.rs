@@ -42,6 +42,29 @@ async fn a_self_rotation_above_the_maximum_is_one_request_and_the_next_try_asks_
 }
 
 #[tokio::test]
+async fn a_prepared_self_rotation_is_the_only_request_and_prepared_once() {
+    let on = OnGitLab::new(Settings::default());
+    let by_hand = on.gitlab.add_token(on.owner, "by hand", &["api"], None);
+    let source = on.personal(by_hand.value.reveal());
+    let order = Order {
+        present: Some(holding(by_hand.value.reveal())),
+        wish: json!({ "lifetimeSeconds": 7200 }),
+        ..on.order(owner().mark(Version::new(1, 1)))
+    };
+    source.prepare(&order).await.unwrap();
+    let asked = on.gitlab.journal().len();
+    assert_eq!(on.asked(gitlab::ROTATE_SELF), 0, "nothing was changed");
+    source.mint(&order).await.unwrap();
+    assert_eq!(on.gitlab.journal().len(), asked + 1);
+    // What was learned is used up: a second rotation with the value, which is dead now, tries it first.
+    let error = source.mint(&order).await.unwrap_err();
+    assert_eq!(error.kind, TroubleKind::Denied);
+    assert_eq!(on.asked(gitlab::ROTATE_SELF), 1);
+    let error = source.prepare(&order).await.unwrap_err();
+    assert_eq!(error.kind, TroubleKind::Denied);
+}
+
+#[tokio::test]
 async fn a_gitlab_without_self_rotation_is_told_by_its_version() {
     let on = OnGitLab::new(Settings {
         version: gitlab::Version::new(16, 9, 2),

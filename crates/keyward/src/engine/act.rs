@@ -6,16 +6,17 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use lifecycle::{
-    Because, Change, Decision, Deletion, Delivery, Fingerprint, Issued, IssuedId, Known, Ledger,
+    Because, Change, Decision, Deletion, Delivery, Fingerprint, IssuedId, Known, Ledger,
     LedgerState, Minting, Role, SecretName, SecretUid, Step, Trouble, TroubleKind, Version,
 };
 use serde_json::json;
-use sources::{Order, Source, Values};
+use sources::{Source, Values};
 
 use super::ask::{open, open_to_end};
 use super::claim::claim;
 use super::limits::Turn;
-use super::observe::{Fresh, Sight};
+use super::mint::mint;
+use super::observe::Sight;
 use super::secrets::{self, Record};
 use super::trouble::Fault;
 use super::world::World;
@@ -165,97 +166,6 @@ async fn create_or_find(
             Err(Fault::Issuer(Trouble::new(TroubleKind::Conflict, detail)))
         }
         Err(fault) => Err(fault),
-    }
-}
-
-/// *Guarantees:* asked for at most once per version by this process. *If it dies here:* the credential may exist; it
-/// bears the version's mark and is found by it. *Safe to repeat because* the rules never send the same version again
-/// where that could do harm.
-async fn mint(world: &World, sight: &mut Sight, version: Version) -> Result<(), Fault> {
-    let source = open(sight).map_err(Fault::Issuer)?;
-    let wish = sight
-        .kind
-        .wish(&sight.object)
-        .map_err(|refusal| Fault::Issuer(Trouble::new(TroubleKind::Rejected, refusal.detail)))?;
-    keep_it_at_home(sight)?;
-    let _place = world
-        .place_at(&source, "mint", Turn::Other)
-        .await
-        .map_err(Fault::Issuer)?;
-    world.may_begin("minting")?;
-    let draft = sight.secrets.iter().find(|secret| {
-        secrets::read(sight.kind.as_ref(), secret).is_some_and(|stored| {
-            stored.version == version && stored.role == lifecycle::Role::Draft
-        })
-    });
-    let now = world.now();
-    let order = Order {
-        mark: sight.owner(world).mark(version),
-        chosen: draft.map(secrets::values),
-        present: match source.issuer().minting {
-            Minting::SelfRotating => sight.target_values(),
-            Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => None,
-        },
-        wish: sight.kind.order(&sight.object, wish, now),
-        now,
-    };
-    sight.mine = None;
-    // Whatever becomes of the request, what was known to work before it need not work after it.
-    sight.works = None;
-    let request = source.mint(&order);
-    match world.at_issuer_unlimited(&source, "mint", request).await {
-        Ok(minted) => {
-            // What was listed before must not make the new one look revoked.
-            if let Known::Is(listing) = &mut sight.issued {
-                listing.push(Issued {
-                    id: minted.id.clone(),
-                    version,
-                });
-            }
-            sight.in_hand = Some(Fresh {
-                version,
-                id: minted.id,
-                values: minted.values,
-                expires: minted.expires,
-                minted_here: true,
-                maybe_stored: false,
-            });
-            Ok(())
-        }
-        Err(trouble) if trouble.kind == TroubleKind::Conflict && !sight.duplicate => {
-            // The name is taken, perhaps by our own earlier request: a question, not an error.
-            sight.duplicate = true;
-            sight.issued = Known::NotAsked;
-            Ok(())
-        }
-        Err(trouble) => {
-            // It may have come about: what was listed before no longer counts.
-            sight.issued = Known::NotAsked;
-            Err(Fault::Issuer(trouble))
-        }
-    }
-}
-
-/// A value that replaces itself is shown only to the issuer that it is of. Where the spec points elsewhere by now, a
-/// value of that place has to be brought first.
-fn keep_it_at_home(sight: &Sight) -> Result<(), Fault> {
-    match sight.kind.terms(&sight.object).issuer.minting {
-        Minting::SelfRotating => {}
-        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => {
-            return Ok(());
-        }
-    }
-    let stored = super::observe::stored(sight.kind.as_ref(), &sight.secrets);
-    let target = stored.iter().find(|stored| stored.role == Role::Target);
-    let home = target
-        .filter(|target| sight.holds_as_minted(target.version))
-        .and_then(|target| sight.as_minted(target.version));
-    match home {
-        Some(home) if sight.kind.place(&home) != sight.kind.place(&sight.object) => {
-            let detail = "the spec points to another issuer than the value in the Secret is of; put a value of that issuer into the Secret";
-            Err(Fault::Issuer(Trouble::new(TroubleKind::Rejected, detail)))
-        }
-        Some(_) | None => Ok(()),
     }
 }
 

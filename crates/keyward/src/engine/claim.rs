@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::act::manager;
 use super::events::{self, Happening};
+use super::mint::prepare;
 use super::observe::Sight;
 use super::trouble::Fault;
 use super::world::World;
@@ -33,6 +34,11 @@ pub(super) async fn claim(world: &World, sight: &mut Sight, version: Version) ->
         if secrets::read(sight.kind.as_ref(), &known).is_some_and(|stored| stored.version < version)
         {
             try_dry(world, sight, &known, &wish).await?;
+            if rotates_itself(sight) {
+                // A reservation that nobody follows up needs a person. So everything that can be asked is asked before,
+                // as late as can be; that the value is still the one asked about, the write below makes sure.
+                prepare(world, sight, version).await?;
+            }
         }
         let mut annotations = json!({ names::CLAIM: version.to_string() });
         if let Some(digest) = digest_when_claimed(sight, &known) {
@@ -89,9 +95,15 @@ async fn try_dry(world: &World, sight: &Sight, known: &Secret, wish: &Wish) -> R
 /// A value that rotates itself is used for that once, so the claim says which value it was made on: when a person puts
 /// another there, the claim no longer speaks of it.
 fn digest_when_claimed(sight: &Sight, target: &Secret) -> Option<String> {
+    rotates_itself(sight)
+        .then(|| secrets::digest_now(target, &sight.object))
+        .flatten()
+}
+
+fn rotates_itself(sight: &Sight) -> bool {
     match sight.kind.terms(&sight.object).issuer.minting {
-        Minting::SelfRotating => secrets::digest_now(target, &sight.object),
-        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => None,
+        Minting::SelfRotating => true,
+        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => false,
     }
 }
 

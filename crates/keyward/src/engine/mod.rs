@@ -18,6 +18,7 @@ pub mod kind;
 pub mod lease;
 pub mod limits;
 pub mod logins;
+mod mint;
 pub mod names;
 pub mod observe;
 mod obstacle;

@@ -32,6 +32,7 @@ pub const PERSONAL: Issuer = Issuer {
 };
 
 const TOKENS: &str = "personal_access_tokens";
+const ROTATING: &str = "rotating a personal access token";
 const SELF_ROTATION: Release = Release(16, 10);
 
 /// One person's token, which is its own login.
@@ -83,18 +84,22 @@ impl Source for PersonalToken {
         Ok(Vec::new())
     }
 
-    /// *Guarantees:* one request to rotate at most, and none with a value that GitLab does not honour.
+    async fn prepare(&self, order: &Order) -> Result<(), SourceError> {
+        let (_, present) = self.asked(order)?;
+        self.may_rotate(ROTATING, &present).await?;
+        self.server.prepared(&present);
+        Ok(())
+    }
+
+    /// *Guarantees:* one request to rotate at most, and none with a value that GitLab did not honour a moment ago. Right
+    /// after [`Source::prepare`] it is the only request.
     /// *If the reply is lost:* the present value is dead if it was done, and works if it was not.
     async fn mint(&self, order: &Order) -> Result<Minted, SourceError> {
-        let what = "rotating a personal access token";
-        let wish = RotateWish::deserialize(&order.wish)
-            .map_err(|_| Self::rejected(what, "what is asked for is not understood"))?;
-        let present = order.present.as_ref();
-        let present = present.and_then(|values| super::token_in(values, &self.key));
-        let Some(present) = present else {
-            return Err(Self::rejected(what, "its present value is not known"));
-        };
-        self.may_rotate(what, &present).await?;
+        let what = ROTATING;
+        let (wish, present) = self.asked(order)?;
+        if !self.server.take_prepared(&present) {
+            self.may_rotate(what, &present).await?;
+        }
         let life = SignedDuration::from_secs(wish.lifetime_seconds);
         let longest = i64::from(wish.max_days);
         let longest = self
@@ -214,6 +219,16 @@ impl Source for PersonalToken {
 }
 
 impl PersonalToken {
+    fn asked(&self, order: &Order) -> Result<(RotateWish, SecretValue), SourceError> {
+        let rejected = |detail: &str| Self::rejected(ROTATING, detail);
+        let wish = RotateWish::deserialize(&order.wish)
+            .map_err(|_| rejected("what is asked for is not understood"))?;
+        let present = order.present.as_ref();
+        let present = present.and_then(|values| super::token_in(values, &self.key));
+        let present = present.ok_or_else(|| rejected("its present value is not known"))?;
+        Ok((wish, present))
+    }
+
     /// Only a value that works now, and may rotate itself, is rotated with.
     async fn may_rotate(&self, what: &str, present: &SecretValue) -> Result<(), SourceError> {
         let denied = |detail: &str| Err(SourceError::new(what, TroubleKind::Denied, detail));

@@ -21,6 +21,9 @@ const LOGIN: HeaderName = HeaderName::from_static("private-token");
 /// A server is upgraded seldom.
 const VERSION_HOLDS: Duration = Duration::from_hours(1);
 
+/// What was found out about a value for its rotation holds for so long: the rotation follows at once, or not at all.
+const PREPARED_HOLDS: Duration = Duration::from_secs(10);
+
 /// More than this many values are not remembered at once: what is forgotten is only checked less.
 const REMEMBERED: usize = 1024;
 
@@ -42,6 +45,8 @@ struct Notes {
     minted: HashMap<u64, Promise>,
     /// The longest life, in days, that GitLab grants to a successor of the value with this print.
     longest: HashMap<u64, i64>,
+    /// When the value with this print was found to work and to be able to rotate itself.
+    prepared: HashMap<u64, Instant>,
 }
 
 /// What GitLab said of a token when it made it, to be held against what it says later.
@@ -156,6 +161,19 @@ impl Server {
     pub(super) fn longest(&self, value: &SecretValue) -> Option<i64> {
         let print = self.print(value);
         self.notes().longest.get(&print).copied()
+    }
+
+    /// Notes that this value may be rotated with, right now.
+    pub(super) fn prepared(&self, value: &SecretValue) {
+        let print = self.print(value);
+        put(&mut self.notes().prepared, print, Instant::now());
+    }
+
+    /// Whether that was noted a moment ago. It is good for one rotation.
+    pub(super) fn take_prepared(&self, value: &SecretValue) -> bool {
+        let print = self.print(value);
+        let noted = self.notes().prepared.remove(&print);
+        noted.is_some_and(|at| at.elapsed() < PREPARED_HOLDS)
     }
 
     /// Tells values apart, and means nothing outside of this process.

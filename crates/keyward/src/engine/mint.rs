@@ -1,0 +1,127 @@
+//! Asking the issuer for a credential: what can be found out before, and the one request.
+
+use std::sync::Arc;
+
+use lifecycle::{Issued, Known, Minting, Role, Trouble, TroubleKind, Version};
+use sources::{Order, Source};
+
+use super::ask::open;
+use super::limits::Turn;
+use super::observe::{Fresh, Sight};
+use super::secrets;
+use super::trouble::Fault;
+use super::world::World;
+
+/// *Guarantees:* asked for at most once per version by this process. *If it dies here:* the credential may exist; it
+/// bears the version's mark and is found by it. *Safe to repeat because* the rules never send the same version again
+/// where that could do harm.
+pub(super) async fn mint(world: &World, sight: &mut Sight, version: Version) -> Result<(), Fault> {
+    let source = open(sight).map_err(Fault::Issuer)?;
+    let _place = world
+        .place_at(&source, "mint", Turn::Other)
+        .await
+        .map_err(Fault::Issuer)?;
+    world.may_begin("minting")?;
+    let order = order(world, sight, &source, version)?;
+    sight.mine = None;
+    // Whatever becomes of the request, what was known to work before it need not work after it.
+    sight.works = None;
+    let request = source.mint(&order);
+    match world.at_issuer_unlimited(&source, "mint", request).await {
+        Ok(minted) => {
+            // What was listed before must not make the new one look revoked.
+            if let Known::Is(listing) = &mut sight.issued {
+                listing.push(Issued {
+                    id: minted.id.clone(),
+                    version,
+                });
+            }
+            sight.in_hand = Some(Fresh {
+                version,
+                id: minted.id,
+                values: minted.values,
+                expires: minted.expires,
+                minted_here: true,
+                maybe_stored: false,
+            });
+            Ok(())
+        }
+        Err(trouble) if trouble.kind == TroubleKind::Conflict && !sight.duplicate => {
+            // The name is taken, perhaps by our own earlier request: a question, not an error.
+            sight.duplicate = true;
+            sight.issued = Known::NotAsked;
+            Ok(())
+        }
+        Err(trouble) => {
+            // It may have come about: what was listed before no longer counts.
+            sight.issued = Known::NotAsked;
+            Err(Fault::Issuer(trouble))
+        }
+    }
+}
+
+/// *Guarantees:* all that can be found out about the request for this version before it is sent was found out, and
+/// nothing was changed. *If it dies here:* nothing was begun.
+pub(super) async fn prepare(world: &World, sight: &Sight, version: Version) -> Result<(), Fault> {
+    let source = open(sight).map_err(Fault::Issuer)?;
+    let order = order(world, sight, &source, version)?;
+    // Who may not send the request must not reserve anything for it either.
+    world.may_begin("minting")?;
+    world
+        .at_issuer(&source, "prepare", source.prepare(&order))
+        .await
+        .map_err(Fault::Issuer)
+}
+
+/// What is asked for, at this moment.
+fn order(
+    world: &World,
+    sight: &Sight,
+    source: &Arc<dyn Source>,
+    version: Version,
+) -> Result<Order, Fault> {
+    let wish = sight
+        .kind
+        .wish(&sight.object)
+        .map_err(|refusal| Fault::Issuer(Trouble::new(TroubleKind::Rejected, refusal.detail)))?;
+    keep_it_at_home(sight)?;
+    let draft = sight.secrets.iter().find(|secret| {
+        secrets::read(sight.kind.as_ref(), secret).is_some_and(|stored| {
+            stored.version == version && stored.role == lifecycle::Role::Draft
+        })
+    });
+    let now = world.now();
+    Ok(Order {
+        mark: sight.owner(world).mark(version),
+        chosen: draft.map(secrets::values),
+        present: match source.issuer().minting {
+            Minting::SelfRotating => sight.target_values(),
+            Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => None,
+        },
+        wish: sight.kind.order(&sight.object, wish, now),
+        now,
+    })
+}
+
+/// A value that replaces itself is shown only to the issuer that it is of. Where the spec points elsewhere by now, a
+/// value of that place has to be brought first.
+fn keep_it_at_home(sight: &Sight) -> Result<(), Fault> {
+    match sight.kind.terms(&sight.object).issuer.minting {
+        Minting::SelfRotating => {}
+        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => {
+            return Ok(());
+        }
+    }
+    let stored = super::observe::stored(sight.kind.as_ref(), &sight.secrets);
+    let target = stored.iter().find(|stored| stored.role == Role::Target);
+    let home = target
+        .filter(|target| sight.holds_as_minted(target.version))
+        .and_then(|target| sight.as_minted(target.version));
+    match home {
+        Some(home) if sight.kind.place(&home) != sight.kind.place(&sight.object) => {
+            let detail = "the spec points to another issuer than the value in the Secret is of; put a value of that issuer into the Secret";
+            Err(Fault::Issuer(Trouble::new(TroubleKind::Rejected, detail)))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
