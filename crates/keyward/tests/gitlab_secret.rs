@@ -4,10 +4,11 @@ mod forge;
 
 use forge::{EXPORT, Forge, Kind, NAME, NAMESPACE, ROOT, hours, minutes, with};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use testbed::gitlab::Use;
+use testbed::proxy::Fault;
 
 /// GL21.
 #[tokio::test]
@@ -250,6 +251,62 @@ async fn a_secret_of_another_tool_is_adopted_by_one_field_only() {
     forge.assert_live(&[second]);
 }
 
+/// What was its owner's before is given back as he left it, but for the one field; what is in that is dead.
+#[tokio::test]
+async fn an_adopted_secret_is_given_back_when_its_resource_leaves() {
+    for (policy, alive) in [("Revoke", false), ("Orphan", true), ("Retain", true)] {
+        let forge = Forge::new().await;
+        let metadata = json!({ "labels": { "team": "a" }, "annotations": { "note": "kept" } });
+        let data = json!({ "token": "first", "user": "bot" });
+        forge.add_secret_with(EXPORT, &data, metadata).await;
+        let before = forge.secret(EXPORT).await.unwrap();
+        let _operator = forge.operator().await;
+        let change = json!({ "spec": { "adoptExistingSecret": true, "deletionPolicy": policy } });
+        forge.create(with(forge.example(), change)).await;
+        forge.until_settled().await;
+        let current = forge.current().await;
+        let secret = forge.secret(EXPORT).await.unwrap();
+        assert!(secret.annotations().contains_key("keyward.dev/adopted"));
+        forge.delete(Kind::Project, NAME).await;
+        forge.until_gone(Kind::Project, NAME).await;
+        let left = forge.secret(EXPORT).await.unwrap();
+        assert_eq!(left.uid(), before.uid(), "{policy}");
+        assert_eq!(left.labels(), before.labels(), "{policy}");
+        assert_eq!(left.annotations(), before.annotations(), "{policy}");
+        assert_eq!(left.owner_references(), before.owner_references());
+        assert_eq!(left.finalizers(), before.finalizers(), "{policy}");
+        assert_eq!(forge.value_in(EXPORT, "user").await, "bot");
+        let alive: &[u64] = if alive { &[current] } else { &[] };
+        forge.assert_live(alive);
+    }
+}
+
+/// One that was reserved and into which nothing was ever put, too.
+#[tokio::test]
+async fn an_adopted_secret_is_given_back_although_no_token_was_ever_made() {
+    let forge = Forge::new().await;
+    forge.add_secret(EXPORT, &json!({ "token": "mine" })).await;
+    let before = forge.secret(EXPORT).await.unwrap();
+    let _operator = forge.operator().await;
+    forge
+        .faults()
+        .every(testbed::gitlab::CREATE_PROJECT_TOKEN, Fault::Error(403));
+    let adopt = json!({ "spec": { "adoptExistingSecret": true } });
+    forge.create(with(forge.example(), adopt)).await;
+    forge
+        .until("the trouble is told", || async {
+            forge.events_of("RotationFailed") > 0
+        })
+        .await;
+    forge.delete(Kind::Project, NAME).await;
+    forge.until_gone(Kind::Project, NAME).await;
+    let left = forge.secret(EXPORT).await.unwrap();
+    assert_eq!(left.data, before.data);
+    assert_eq!(left.annotations(), before.annotations());
+    assert_eq!(left.finalizers(), before.finalizers());
+    forge.assert_live(&[]);
+}
+
 /// What a resource with Retain left behind is nobody's, and may be adopted by the next.
 #[tokio::test]
 async fn a_secret_that_was_let_go_may_be_adopted_again() {
@@ -295,6 +352,57 @@ async fn the_export_has_the_key_and_the_annotations_it_was_given() {
     assert_eq!(forge.use_exported().await, Use::Works);
     assert_eq!(forge.value_in(EXPORT, "password").await, "");
     forge.assert_live(&[second]);
+}
+
+/// An edit of the annotations needs no new token; and what somebody else does to them is his.
+#[tokio::test]
+async fn edited_annotations_are_written_at_once_and_without_a_new_token() {
+    let forge = Forge::new().await;
+    let operator = forge.operator().await;
+    let annotated = |annotations: serde_json::Value| json!({ "spec": { "export": { "annotations": annotations } } });
+    let first = annotated(json!({ "example.org/a": "1", "example.org/b": "1" }));
+    forge.create(with(forge.example(), first)).await;
+    forge.until_settled().await;
+    let (current, value) = (forge.current().await, forge.exported().await);
+    let notes = || async {
+        let secret = forge.secret(EXPORT).await.unwrap();
+        let note = |key: &str| secret.annotations().get(key).cloned();
+        ["example.org/a", "example.org/b", "example.org/c"].map(note)
+    };
+    let is = |text: &str| Some(text.to_owned());
+    let second =
+        annotated(json!({ "example.org/a": "2", "example.org/b": null, "example.org/c": "2" }));
+    forge.edit(Kind::Project, NAME, second).await;
+    forge
+        .until("they are written", || async {
+            notes().await == [is("2"), None, is("2")]
+        })
+        .await;
+    forge.calm(&operator).await;
+    // Somebody else has his reasons.
+    let theirs = json!({ "metadata": { "annotations": { "example.org/a": "theirs" } } });
+    forge
+        .secrets()
+        .patch(EXPORT, &PatchParams::default(), &Patch::Merge(&theirs))
+        .await
+        .unwrap();
+    forge.calm(&operator).await;
+    let writes = forge.writes();
+    forge.live_through(&operator, hours(7)).await;
+    assert_eq!(notes().await, [is("theirs"), None, is("2")]);
+    // And none at all: only what is still as it was written goes.
+    let none = annotated(json!(null));
+    forge.edit(Kind::Project, NAME, none).await;
+    forge
+        .until("they are gone", || async {
+            notes().await == [is("theirs"), None, None]
+        })
+        .await;
+    assert!(forge.writes() <= writes + 3, "{}", forge.writes() - writes);
+    assert_eq!(forge.exported().await, value);
+    assert_eq!(forge.current().await, current);
+    assert_eq!(forge.minted(), 1);
+    forge.assert_live(&[current]);
 }
 
 /// S002-16: one block, one Secret, in the resource's own namespace.

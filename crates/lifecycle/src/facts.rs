@@ -289,6 +289,9 @@ pub struct Stored {
     /// Tied to the resource by an owner reference.
     #[serde(default)]
     pub owned: bool,
+    /// It was there before, and its owner let us take it over: it outlives what is put into it.
+    #[serde(default)]
+    pub adopted: bool,
     /// Every finalizer on it that is not ours.
     #[serde(default)]
     pub holders: Vec<Holder>,

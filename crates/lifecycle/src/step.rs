@@ -74,7 +74,8 @@ pub enum Step {
         uid: SecretUid,
         version: Version,
     },
-    /// Cuts a Secret loose from the leaving resource: ours no more, and (Retain) nobody's to collect.
+    /// Cuts a Secret loose from the leaving resource: ours no more, and (with Retain, or if it was adopted) nobody's to
+    /// collect.
     LetGo {
         secret: SecretName,
         uid: SecretUid,

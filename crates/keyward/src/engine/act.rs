@@ -380,7 +380,8 @@ async fn release(
     Ok(())
 }
 
-/// *Guarantees:* the Secret no longer depends on us; with Retain, nothing collects it either.
+/// *Guarantees:* the Secret no longer depends on us; with Retain, or if it was its owner's before, nothing collects it
+/// either. Its contents stay. *If it dies here:* it is still ours, or nobody's.
 /// *Safe to repeat because* the write is refused if anything changed.
 async fn let_go(
     world: &World,
@@ -400,7 +401,8 @@ async fn let_go(
         .filter(|finalizer| *finalizer != sight.kind.secret_finalizer())
         .collect();
     let mut metadata = json!({ "resourceVersion": known.resource_version(), "finalizers": rest });
-    if sight.kind.terms(&sight.object).policy.deletion == Deletion::Retain {
+    let retained = sight.kind.terms(&sight.object).policy.deletion == Deletion::Retain;
+    if retained || secrets::is_adopted(known) {
         let owner = sight.uid();
         let others: Vec<_> = known
             .owner_references()
@@ -413,6 +415,9 @@ async fn let_go(
         {
             // Nobody's from now on, and free for the next who may adopt it.
             metadata["labels"] = json!({ names::OWNER_UID: null, names::ROLE: null });
+            if known.labels().get(names::MANAGED_BY).map(String::as_str) == Some(names::KEYWARD) {
+                metadata["labels"][names::MANAGED_BY] = json!(null);
+            }
             let gone = secrets::RECORD.iter().chain([&names::SOURCE]);
             metadata["annotations"] = gone.map(|key| ((*key).to_owned(), json!(null))).collect();
         }

@@ -6,6 +6,7 @@
 
 pub mod act;
 mod announce;
+mod annotations;
 pub mod ask;
 mod claim;
 pub mod conditions;

@@ -11,7 +11,7 @@ use super::horizon::Horizon;
 use super::observe::{Memory, Sight, look_again, observe};
 use super::trouble::Fault;
 use super::world::World;
-use super::{Key, announce, counted, events, inherit, report};
+use super::{Key, announce, annotations, counted, events, inherit, report};
 
 /// More decisions than any life needs in one go; beyond this the pass yields and is taken up again.
 const MOST_DECISIONS: usize = 64;
@@ -44,6 +44,7 @@ pub async fn pass(
         return Ok(Outcome::Done);
     };
     inherit::inherit(world, &mut sight).await?;
+    annotations::follow(world, &mut sight).await?;
     let outcome = go(world, key, &mut sight).await;
     counted::show_times(world, &sight);
     memory.checked = sight.checked;

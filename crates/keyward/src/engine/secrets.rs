@@ -13,6 +13,7 @@ use lifecycle::{Fingerprint, Holder, IssuedId, Role, SecretName, SecretUid, Stor
 use sha2::{Digest, Sha256};
 use sources::{SecretValue, Values};
 
+use super::annotations::put_annotations;
 use super::{Kind, Wish, names};
 
 /// The record of one version, beside its value.
@@ -67,7 +68,7 @@ pub fn reserved(
     wish: &Wish,
 ) -> Secret {
     let mut secret = bare(kind, object, name.as_str(), "target");
-    secret.annotations_mut().extend(wish.annotations.clone());
+    put_annotations(&mut secret, &wish.annotations);
     secret.metadata.finalizers = Some(vec![kind.secret_finalizer().to_owned()]);
     note_keys(&mut secret, &wish.keys);
     annotate(&mut secret, names::CLAIM, claim.to_string());
@@ -94,7 +95,7 @@ pub fn swapped(
         note_keys(&mut secret, &keys);
     }
     if let Some(wish) = wish {
-        secret.annotations_mut().extend(wish.annotations.clone());
+        put_annotations(&mut secret, &wish.annotations);
     }
     write_record(&mut secret, record);
     annotate(&mut secret, names::SOURCE, source_of(object));
@@ -207,6 +208,7 @@ pub fn adopted(
     }
     owners.push(reference);
     note_keys(&mut secret, keys);
+    annotate(&mut secret, names::ADOPTED, "true".to_owned());
     annotate(&mut secret, names::CLAIM, claim.to_string());
     annotate(&mut secret, names::SOURCE, source_of(object));
     let finalizers = secret.finalizers_mut();
@@ -220,7 +222,8 @@ pub fn adopted(
     secret
 }
 
-/// A Secret that a predecessor made for this resource, with our record on it. It never changes again either.
+/// A Secret that a predecessor made for this resource, with our record on it. It never changes again either, and it
+/// goes as our own do: it was made for this resource and for nothing else.
 pub fn inherited(
     kind: &dyn Kind,
     object: &DynamicObject,
@@ -228,7 +231,9 @@ pub fn inherited(
     record: &Record,
 ) -> Secret {
     let mut secret = adopted(kind, object, present, record.version, &[]);
-    secret.annotations_mut().remove(names::CLAIM);
+    for not_so in [names::CLAIM, names::ADOPTED] {
+        secret.annotations_mut().remove(not_so);
+    }
     secret
         .labels_mut()
         .insert(names::ROLE.into(), "final".into());
@@ -282,6 +287,8 @@ pub const RECORD: &[&str] = &[
     names::CLAIM,
     names::DIGEST,
     names::KEYS,
+    names::ADOPTED,
+    names::ANNOTATIONS,
 ];
 
 fn write_record(secret: &mut Secret, record: &Record) {
@@ -345,6 +352,11 @@ fn digest_of<'a>(salt: &str, data: impl Iterator<Item = (&'a str, &'a [u8])>) ->
     })
 }
 
+/// Whether it was its owner's before it was ours.
+pub fn is_adopted(secret: &Secret) -> bool {
+    secret.annotations().contains_key(names::ADOPTED)
+}
+
 /// The spec with which a version was made, as its Secret records it.
 pub fn spec_of(secret: &Secret) -> Option<serde_json::Value> {
     let source = secret.annotations().get(names::SOURCE)?;
@@ -403,6 +415,7 @@ pub fn read(kind: &dyn Kind, secret: &Secret) -> Option<Stored> {
             .owner_references()
             .iter()
             .any(|owner| owner.uid == *uid),
+        adopted: is_adopted(secret),
         holders: secret
             .finalizers()
             .iter()

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::recover::{discard, sweep};
-use super::retire::{release, retire_the_superseded};
+use super::retire::{give_back, release, retire_the_superseded, stays};
 use super::scene::{Choice, Scene, Waits, entry_of, is_blank, is_draft, listing};
 use crate::schedule::later;
 use crate::{
@@ -112,14 +112,10 @@ pub(super) fn let_go_of_secrets(s: &Scene, waits: &mut Waits) -> Option<Choice> 
     {
         return Some(Choice::act(Step::Warn { version, because }, because));
     }
-    let tied = |stored: &&Stored| stored.guarded || (keeps_secrets && stored.owned);
+    let kept = |stored: &Stored| keeps_secrets || stays(stored);
+    let tied = |stored: &&Stored| stored.guarded || (kept(stored) && stored.owned);
     let stored = s.facts.secrets.iter().find(tied)?;
-    let step = Step::LetGo {
-        secret: stored.name.clone(),
-        uid: stored.uid.clone(),
-        version: stored.version,
-    };
-    Some(Choice::act(step, because))
+    Some(give_back(stored, because))
 }
 
 /// Nothing is left: a last look at the issuer, then our finalizer goes.
@@ -172,8 +168,13 @@ fn remove_what_is_reserved(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         .secrets
         .iter()
         .find(|stored| !is_draft(stored) && stored.guarded)?;
-    if s.must_wait(Purpose::RetireVersion(stored.version), waits) {
+    if s.must_wait(Purpose::RetireVersion(stored.version), waits)
+        || (stays(stored) && s.must_wait(Purpose::Retire, waits))
+    {
         return Some(Choice::rest(Because::Deleting));
+    }
+    if stays(stored) {
+        return Some(give_back(stored, Because::Deleting));
     }
     if !stored.leaving {
         let step = Step::Fence {

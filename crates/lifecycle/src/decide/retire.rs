@@ -48,6 +48,7 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
     }
     if let Some(stored) = stored
         && !stored.leaving
+        && !stays(stored)
     {
         return fence(s, entry, stored, waits);
     }
@@ -319,6 +320,10 @@ fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) 
     if let Some(stored) = stored
         && stored.guarded
     {
+        if stays(stored) {
+            let waits = s.must_wait(Purpose::Retire, waits);
+            return (!waits).then(|| give_back(stored, Because::RevokeConfirmed));
+        }
         return Some(release(stored));
     }
     let mut ledger = s.ledger.clone();
@@ -353,6 +358,22 @@ pub(super) fn release(stored: &Stored) -> Choice {
         version: stored.version,
     };
     Choice::act(step, Because::RevokeConfirmed)
+}
+
+/// A Secret that its owner had before us is not deleted with what we put into it. So it has no fence: what is held or
+/// referred to when it is looked at last, right before the revoke, is waited for.
+pub(super) fn stays(stored: &Stored) -> bool {
+    stored.adopted && !stored.leaving
+}
+
+/// Cuts it loose, and leaves it to its owner.
+pub(super) fn give_back(stored: &Stored, because: Because) -> Choice {
+    let step = Step::LetGo {
+        secret: stored.name.clone(),
+        uid: stored.uid.clone(),
+        version: stored.version,
+    };
+    Choice::act(step, because)
 }
 
 fn known_gone(s: &Scene, entry: &Entry) -> bool {

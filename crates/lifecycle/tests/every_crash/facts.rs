@@ -246,6 +246,7 @@ fn stored(c: &Configuration, secret: &Secret) -> Stored {
         leaving: secret.leaving,
         guarded: secret.guarded,
         owned: secret.owned,
+        adopted: false,
         holders: holders(secret.holders),
         claim: (secret.claim > 0).then(|| version(secret.claim)),
         intact: true,
