@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 use stage::{NAME, NAMESPACE, OPERATOR, Stage};
 use testbed::apiserver::Verb;
-use testbed::issuer::Kind;
+use testbed::issuer::{self, Fault, Kind};
 
 const EVERY_WAY: [(Kind, bool); 8] = [
     (Kind::Chosen, false),
@@ -242,6 +242,41 @@ async fn a_lost_ledger_is_made_good_without_a_rotation() {
     stage.until("rest", || stage.settled()).await;
     assert_eq!((stage.minted(), stage.live().len()), (1, 1));
     operator.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_spec_that_is_taken_back_rotates_nobody() {
+    let minted = |kind: &Kind| matches!(kind, Kind::Chosen | Kind::ReadBack | Kind::ShownOnce);
+    for (kind, in_place) in EVERY_WAY.into_iter().filter(|(kind, _)| minted(kind)) {
+        let stage = stage(kind, in_place).await;
+        let operator = stage.operator().await;
+        stage.create().await;
+        stage.until("the first version", || stage.settled()).await;
+        let before = stage.handed_out().await;
+
+        stage.issuer.faults().plan(|line| match line.verb {
+            issuer::Verb::Mint => Fault::Error(400),
+            _ => Fault::Pass,
+        });
+        stage.edit_spec(json!({ "rights": ["read", "all"] })).await;
+        stage
+            .until("it is told", || async { stage.setbacks() > 0 })
+            .await;
+        stage.issuer.faults().clear();
+        stage.edit_spec(json!({ "rights": ["read"] })).await;
+        stage.until("rest", || stage.settled()).await;
+        let case = format!("{kind:?} in place {in_place}");
+        assert_eq!(stage.handed_out().await, before, "{case}");
+        assert_eq!((stage.minted(), stage.live().len()), (1, 1), "{case}");
+
+        stage.rotate("again").await;
+        stage
+            .until("a number that was never used", || async {
+                stage.version().await.as_deref() == Some("3.1")
+            })
+            .await;
+        operator.stop().await;
+    }
 }
 
 #[tokio::test]

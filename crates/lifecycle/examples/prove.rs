@@ -10,13 +10,13 @@
 )]
 #![expect(clippy::print_stdout, reason = "this is what the program is for")]
 
-#[path = "../tests/every_crash/configurations.rs"]
+#[path = "../tests/every_crash/configurations/mod.rs"]
 mod configurations;
 #[path = "../tests/every_crash/consumers.rs"]
 mod consumers;
 #[path = "../tests/every_crash/explore.rs"]
 mod explore;
-#[path = "../tests/every_crash/facts.rs"]
+#[path = "../tests/every_crash/facts/mod.rs"]
 mod facts;
 #[path = "../tests/every_crash/moves.rs"]
 mod moves;
@@ -32,7 +32,7 @@ mod servers;
 mod settle;
 #[path = "../tests/every_crash/story.rs"]
 mod story;
-#[path = "../tests/every_crash/world.rs"]
+#[path = "../tests/every_crash/world/mod.rs"]
 mod world;
 
 use std::process::ExitCode;

@@ -96,7 +96,8 @@ pub enum Change {
     Intent,
     /// The open attempt is given up for the next one; whatever it made or will make is an orphan from now on.
     Bump,
-    /// The open attempt is given up without a next one: what it made cannot be stored.
+    /// The open attempt is given up without a next one: what it made cannot be stored, or is not wanted
+    /// any more.
     GiveUp,
     /// The attempt starts from a value that a person brought: the one before it does not die by itself.
     Brought,

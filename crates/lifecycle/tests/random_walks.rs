@@ -8,13 +8,13 @@
     reason = "the exhaustive walk uses more of them than a walk at random"
 )]
 
-#[path = "every_crash/configurations.rs"]
+#[path = "every_crash/configurations/mod.rs"]
 mod configurations;
 #[path = "every_crash/consumers.rs"]
 mod consumers;
 #[path = "every_crash/explore.rs"]
 mod explore;
-#[path = "every_crash/facts.rs"]
+#[path = "every_crash/facts/mod.rs"]
 mod facts;
 #[path = "every_crash/moves.rs"]
 mod moves;
@@ -30,7 +30,7 @@ mod servers;
 mod settle;
 #[path = "every_crash/story.rs"]
 mod story;
-#[path = "every_crash/world.rs"]
+#[path = "every_crash/world/mod.rs"]
 mod world;
 
 use jiff::SignedDuration;
@@ -73,6 +73,7 @@ fn configuration(
         ticks: 30,
         rotations,
         spec_changes: 1,
+        taken_back: 1,
         deletions: 1,
         ..Budget::default()
     };
@@ -146,6 +147,7 @@ fn walk(c: &Configuration, choices: &[u16]) -> Result<(), TestCaseError> {
             | Event::Does(_, Fate::AnswerLost | Fate::UnderWay | Fate::Refused)
             | Event::Rotates
             | Event::ChangesSpec
+            | Event::TakesSpecBack
             | Event::Ticks => seldom.is_multiple_of(8),
             Event::Looks(_)
             | Event::ReadsSecrets(..)
@@ -159,7 +161,11 @@ fn walk(c: &Configuration, choices: &[u16]) -> Result<(), TestCaseError> {
             | Event::DeclaresEmergency
             | Event::RollsBack
             | Event::DeletesSecret(_)
-            | Event::EndsElsewhere => true,
+            | Event::EndsElsewhere
+            | Event::PutsBack(_)
+            | Event::Brings
+            | Event::LosesLogin
+            | Event::FindsLogin => true,
         };
         // A life is mostly uneventful; otherwise nothing would live long enough to be rotated.
         if out.iter().any(|(event, _)| usual(event)) {

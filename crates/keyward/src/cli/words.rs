@@ -115,7 +115,8 @@ fn record(change: Change, version: lifecycle::Version) -> String {
             format!("give the open attempt up and write down version {version} instead")
         }
         Change::GiveUp => {
-            "give the open attempt up, because what it made cannot be stored".into()
+            "give the open attempt up: what it made cannot be stored, or is not wanted any more"
+                .into()
         }
         Change::Publish => "make the stored version the current one".into(),
         Change::Rollback => format!("make version {version} the current one again"),

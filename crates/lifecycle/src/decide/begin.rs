@@ -80,7 +80,7 @@ pub(super) fn begin_a_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
 
 /// The list lacks the current version. It may simply be older than that version, so its own value is tried before
 /// anybody is made to rotate.
-fn doubt_the_current(s: &Scene) -> Option<Choice> {
+pub(super) fn doubt_the_current(s: &Scene) -> Option<Choice> {
     let current = s.ledger.current.as_ref()?;
     let listing = s.facts.issued.is().filter(|_| s.facts.issuer.lists)?;
     let listed = listing.iter().any(|issued| issued.id == current.id);
@@ -93,7 +93,7 @@ fn doubt_the_current(s: &Scene) -> Option<Choice> {
 }
 
 /// Why the current version must be replaced, gravest first.
-fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Because> {
+pub(super) fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Because> {
     let Some(current) = &s.ledger.current else {
         return Some(Because::FirstMint);
     };

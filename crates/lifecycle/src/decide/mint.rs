@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// After a given-up attempt, look for its late fruit once more after this time.
-const SWEEP_AFTER: SignedDuration = SignedDuration::from_mins(10);
+pub(super) const SWEEP_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
 /// From this attempt on, a crash loop waits between attempts.
 const PATIENT_ATTEMPTS: u32 = 3;

@@ -8,6 +8,7 @@ mod recover;
 mod retire;
 mod rotate;
 mod scene;
+mod withdraw;
 
 use crate::{Because, Decision, Facts, Ledger, LedgerState, Next, Question, Resource, Wait};
 use scene::{Choice, Scene, Waits};
@@ -33,6 +34,7 @@ const POLICY: &[Check] = &[
     retire::retire_the_superseded,
     leave::let_go_of_secrets,
     leave::finish,
+    withdraw::give_up_what_is_not_wanted_any_more, // nobody is rotated for a wish that was taken back
     mint::finish_the_mint,
     begin::begin_a_mint,
     check::tidy_old_notes,

@@ -50,8 +50,8 @@ pub fn deeds(w: &World, c: &Configuration, who: usize, out: &mut Vec<Deed>) {
             // Nobody starts anew with what is on its way out: in place there is no finalizer that could stop it.
             let other = !ending
                 && w.target().is_some_and(|target| {
-                    target.credential != NOBODY
-                        && (target.credential, target.value) != (consumer.using, consumer.value)
+                    target.inside() != NOBODY
+                        && (target.inside(), target.value) != (consumer.using, consumer.value)
                 });
             if other {
                 out.push(Deed::Uses);
@@ -83,7 +83,7 @@ pub fn perform(w: &mut World, who: usize, deed: Deed) {
         }
         Deed::Uses => {
             if let Some(target) = w.target().copied() {
-                w.consumers[who].using = target.credential;
+                w.consumers[who].using = target.inside();
                 w.consumers[who].value = target.value;
             }
         }

@@ -6,8 +6,11 @@ use crate::configurations::{Configuration, Lie};
 use crate::consumers::{self, Deed};
 use crate::operator::{self, Act, Fate, Run};
 use crate::promises;
-use crate::servers::{delete_secret, perform, resource_vanishes, resource_written};
-use crate::world::{Kind, NO_LEDGER, NOBODY, Phase, Request, Verb, World};
+use crate::servers::{
+    add_credential, delete_secret, perform, put_into_the_target, resource_vanishes,
+    resource_written,
+};
+use crate::world::{Credential, Kind, NO_LEDGER, NOBODY, Phase, Request, Secret, Verb, World};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
@@ -23,6 +26,7 @@ pub enum Event {
     Ticks,
     Rotates,
     ChangesSpec,
+    TakesSpecBack,
     Deletes,
     ForcesDeletion,
     LosesLedger,
@@ -30,6 +34,10 @@ pub enum Event {
     RollsBack,
     DeletesSecret(usize),
     EndsElsewhere,
+    PutsBack(u8),
+    Brings,
+    LosesLogin,
+    FindsLogin,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,13 +95,18 @@ impl Event {
             | Self::Ticks
             | Self::Rotates
             | Self::ChangesSpec
+            | Self::TakesSpecBack
             | Self::Deletes
             | Self::ForcesDeletion
             | Self::LosesLedger
             | Self::DeclaresEmergency
             | Self::RollsBack
             | Self::DeletesSecret(_)
-            | Self::EndsElsewhere => false,
+            | Self::EndsElsewhere
+            | Self::PutsBack(_)
+            | Self::Brings
+            | Self::LosesLogin
+            | Self::FindsLogin => false,
         }
     }
 }
@@ -258,7 +271,7 @@ pub fn consumers_keep_up(c: &Configuration, w: &World) -> bool {
         // Nothing is assumed where the issuer tells who has not noticed.
         Delivery::InPlace if c.issuer.tells_use => true,
         Delivery::InPlace => {
-            let there = w.target().map_or(NOBODY, |target| target.credential);
+            let there = w.target().map_or(NOBODY, Secret::inside);
             w.consumers
                 .iter()
                 .all(|consumer| [NOBODY, there].contains(&consumer.using))
@@ -284,9 +297,17 @@ fn people_move(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
         resource_written(w);
         spend(&mut w.left.spec_changes)
     });
+    edit(Event::TakesSpecBack, alive && w.resource.print > 1, &|w| {
+        w.resource.print -= 1;
+        resource_written(w);
+        spend(&mut w.left.taken_back)
+    });
     edit(Event::Deletes, alive, &|w| {
         resource_written(w);
         w.resource.deleting = true;
+        if run.configuration.policy.abandon.is_some() {
+            w.resource.leaving_since = w.now;
+        }
         if !w.resource.guarded {
             resource_vanishes(w);
         }
@@ -343,4 +364,33 @@ fn people_move(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
         credential.ended_elsewhere = true;
         was && spend(&mut w.left.ended_elsewhere)
     });
+    edit(Event::LosesLogin, !w.shut_out, &|w| {
+        w.shut_out = true;
+        spend(&mut w.left.lost_logins)
+    });
+    edit(Event::FindsLogin, w.shut_out, &|w| {
+        w.shut_out = false;
+        spend(&mut w.left.found_logins)
+    });
+    for old in 0..w.credentials.len() {
+        let old = u8::try_from(old).expect("few");
+        let was_there = w.rotated_with >> old & 1 == 1;
+        edit(Event::PutsBack(old), was_there, &|w| {
+            !w.credentials[usize::from(old)].live
+                && put_into_the_target(w, old)
+                && spend(&mut w.left.put_back)
+        });
+    }
+    edit(Event::Brings, w.left.brought > 0, &|w| {
+        let fresh = Credential {
+            value: FRESH,
+            live: true,
+            ..Credential::default()
+        };
+        add_credential(w, fresh).is_some_and(|fresh| put_into_the_target(w, fresh))
+            && spend(&mut w.left.brought)
+    });
 }
+
+/// The value of one that a person brings.
+const FRESH: u8 = 2;

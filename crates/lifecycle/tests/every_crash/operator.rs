@@ -13,8 +13,8 @@ pub use crate::facts::{Act, Ledgers};
 use crate::promises;
 use crate::servers::{Reply, add_credential, perform};
 use crate::world::{
-    Credential, Failed, Kind, NOBODY, Operator, Phase, Request, SECRETS, Secret, Told, V, Verb,
-    World, Wrote, bit,
+    Credential, FIRST_SPEC, Failed, Kind, NOBODY, Operator, Phase, Request, SECRETS, Secret, Told,
+    V, Verb, World, Wrote, bit,
 };
 
 /// What the walk needs beside the state.
@@ -135,6 +135,7 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
     let o = &mut w.operators[index];
     match act {
         Act::Issued if lost => o.listed = Told::Failed,
+        Act::Issued if before.shut_out => o.listed = Told::Denied,
         Act::Issued => {
             o.listed = Told::Yes;
             o.marks = before.credentials.map(|credential| credential.mark);
@@ -167,6 +168,9 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
             o.works = (v, if lets_in { Told::Yes } else { Told::No });
         }
         Act::Referrers(v) if lost => o.referrers = (v, Told::Failed, 0),
+        Act::Referrers(v) if before.shut_out && c.issuer.tells_use => {
+            o.referrers = (v, Told::Denied, 0);
+        }
         Act::Referrers(v) => {
             let bits = match c.policy.delivery {
                 Delivery::Versioned => 0,
@@ -175,6 +179,7 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
             o.referrers = (v, Told::Yes, bits);
         }
         Act::Gone(v, ..) if lost => o.gone = (v, Told::Failed),
+        Act::Gone(v, ..) if before.shut_out => o.gone = (v, Told::Denied),
         Act::Gone(v, credential, place) => {
             let alive = credential != NOBODY && {
                 let issued = before.credentials[usize::from(credential)];
@@ -202,9 +207,9 @@ fn what_to_try(c: &Configuration, w: &World, o: &Operator, v: V) -> (u8, u8) {
         .iter()
         .find(|secret| matches!(secret.kind, Kind::Final | Kind::Target) && secret.version == v);
     if let Some(secret) = in_a_secret
-        && secret.credential != NOBODY
+        && secret.inside() != NOBODY
     {
-        return (secret.credential, secret.value);
+        return (secret.inside(), secret.value);
     }
     let named = (0u8..)
         .zip(&w.credentials)
@@ -263,7 +268,15 @@ pub fn send(run: &Run, w: &mut World, index: usize, request: Request, fate: Fate
         w.operators[index].works = (0, Told::Nothing);
         promises::when_a_rotation_is_sent(w, run.configuration, request);
     }
+    let refused = request.verb == Verb::Mint
+        && run.configuration.refuses_changes
+        && w.operators[index].resource.print > FIRST_SPEC;
     match fate {
+        Fate::Answered if refused => absorb(w, index, request, Reply::Denied),
+        Fate::AnswerLost | Fate::UnderWay if refused => {
+            hear_nothing(w, index, request);
+            true
+        }
         Fate::Answered => {
             let reply = perform(w, run.configuration, run.ledgers, request);
             absorb(w, index, request, reply)
@@ -338,7 +351,23 @@ fn absorb(w: &mut World, index: usize, request: Request, reply: Reply) -> bool {
             return true;
         }
         Reply::Denied => {
-            o.failed = Failed::MintingDenied;
+            o.failed = match request.verb {
+                Verb::Revoke => Failed::RevokingDenied(request.version),
+                Verb::Sweep => Failed::SweepingDenied,
+                Verb::Mint
+                | Verb::Record
+                | Verb::Draft
+                | Verb::Claim
+                | Verb::Store
+                | Verb::Mirror
+                | Verb::Fence
+                | Verb::Release
+                | Verb::Discard
+                | Verb::LetGo
+                | Verb::Warn
+                | Verb::Unguard
+                | Verb::Nothing => Failed::MintingDenied,
+            };
             return true;
         }
         Reply::Minted(credential, value) => {

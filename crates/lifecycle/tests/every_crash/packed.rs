@@ -26,6 +26,7 @@ impl Hash for Secret {
             self.leaving,
             self.guarded,
             self.owned,
+            self.touched,
             self.vanished,
             self.overtaken,
         ]);
@@ -39,7 +40,7 @@ impl Hash for Secret {
             self.holders,
             flags,
         ]));
-        state.write_u32(self.minted);
+        state.write_u64(pair(self.minted, self.brought.into()));
     }
 }
 
@@ -73,7 +74,7 @@ impl Hash for Resource {
             0,
             0,
         ]));
-        state.write_u32(self.ledger);
+        state.write_u64(pair(self.ledger, self.leaving_since));
     }
 }
 
@@ -104,6 +105,8 @@ impl Hash for Operator {
             Failed::Revoking(version) => (3, version),
             Failed::Sweeping => (4, 0),
             Failed::Storing { maybe_stored } => (5, u8::from(maybe_stored)),
+            Failed::RevokingDenied(version) => (6, version),
+            Failed::SweepingDenied => (7, 0),
         };
         state.write_u64(word([
             self.phase as u8,
@@ -170,7 +173,7 @@ impl Hash for World {
         state.write_u16(self.ever_named);
         state.write_u16(self.rotated_with);
         state.write_u8(self.next_value);
-        state.write_u8(bits([self.secret_deleted, self.rolled_back]));
+        state.write_u8(bits([self.secret_deleted, self.rolled_back, self.shut_out]));
         state.write_u32(self.now);
         self.left.hash(state);
         self.broken.hash(state);

@@ -1,9 +1,11 @@
 //! The promises, each looked at where it could be broken. The checks know the whole truth; the operators do not.
 
-use lifecycle::{Deletion, Delivery, Minting, Retire};
+use jiff::SignedDuration;
+use lifecycle::{Deletion, Delivery, Entry, Ledger, Minting, Retire};
 
 use crate::configurations::Configuration;
-use crate::world::{Broken, CONSUMERS, Kind, NOBODY, Request, World, bit};
+use crate::facts::{Ledgers, at, number_of};
+use crate::world::{Broken, CONSUMERS, Kind, NOBODY, Request, Secret, World, bit, compact};
 
 fn breaks(w: &mut World, broken: Broken) {
     w.broken.get_or_insert(broken);
@@ -56,7 +58,7 @@ fn published(w: &World, c: &Configuration) -> u8 {
     match c.policy.delivery {
         Delivery::Versioned if w.resource.exists => w.resource.status,
         Delivery::Versioned => NOBODY,
-        Delivery::InPlace => w.target().map_or(NOBODY, |target| target.credential),
+        Delivery::InPlace => w.target().map_or(NOBODY, Secret::inside),
     }
 }
 
@@ -124,7 +126,8 @@ pub fn rotated_with_a_dead_value(w: &mut World) {
 }
 
 /// P4: counted at the issuer before each mint. On top may come what was already under way when its attempt was given up,
-/// and one for each time that a second process was at work: it may mint between our counting and our asking.
+/// and one for each time that a second process was at work, or a request of a dead one under way: it may mint between
+/// our counting and our asking.
 pub fn after_a_mint(w: &mut World, c: &Configuration) {
     let alive = w
         .ours_alive()
@@ -138,7 +141,7 @@ pub fn after_a_mint(w: &mut World, c: &Configuration) {
     } else {
         c.policy.cap as usize
     };
-    let at_once = usize::from(c.left.overlaps);
+    let at_once = usize::from(c.left.overlaps) + usize::from(c.left.lates);
     if c.issuer.minting != Minting::SelfRotating && (alive > cap + at_once || all > cap + late) {
         breaks(w, Broken::TooManyLive);
     }
@@ -167,7 +170,8 @@ pub fn when_it_ends(w: &mut World, c: &Configuration) {
     match c.policy.deletion {
         Deletion::Revoke => {
             let forgotten = w.ours_alive().any(|(_, credential)| !credential.late);
-            if c.issuer.revokes && c.issuer.lists && forgotten {
+            let left = patience_is_over(w, c) && w.announced != 0;
+            if c.issuer.revokes && c.issuer.lists && forgotten && !left {
                 breaks(w, Broken::LeftSomethingBehind);
             }
         }
@@ -182,6 +186,49 @@ pub fn when_it_ends(w: &mut World, c: &Configuration) {
                 breaks(w, Broken::TookWhatShouldStay);
             }
         }
+    }
+}
+
+/// Who leaves and gets nothing revoked waits no longer.
+fn patience_is_over(w: &World, c: &Configuration) -> bool {
+    let patience = c.policy.abandon.filter(|_| w.resource.leaving_since > 0);
+    patience.is_some_and(|patience| at(w.resource.leaving_since) + patience <= at(w.now))
+}
+
+/// What expired so long ago is dead whatever the issuer says.
+const EXPIRED_FOR: SignedDuration = SignedDuration::from_hours(24);
+
+/// P3: an id is struck out when its credential is dead; or, where nobody gets in who could end it, after a warning, when it
+/// expired long ago or its resource has waited long enough. And a wish that the issuer refused and that was taken back
+/// rotates nobody.
+pub fn when_the_ledger_is_written(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) {
+    let Some(after) = ledgers.of(r.ledger) else {
+        return;
+    };
+    let rotated = after.current.as_ref().map_or(0, |now| now.version.serial) > 1;
+    if c.refuses_changes && rotated {
+        breaks(w, Broken::RotatedForNothing);
+    }
+    if c.policy.abandon.is_none() {
+        return;
+    }
+    let Some(before) = ledgers.of(w.resource.ledger) else {
+        return;
+    };
+    let recorded = |ledger: &Ledger, entry: &Entry| ledger.records_id(&entry.id);
+    let dropped = |entry: &&Entry| {
+        !recorded(&after, entry) && w.credentials[usize::from(number_of(&entry.id))].live
+    };
+    let excused = |entry: &Entry| {
+        let expired = entry
+            .expires
+            .is_some_and(|end| end + EXPIRED_FOR <= at(w.now));
+        let warned = compact(entry.version).is_some_and(|v| w.announced & bit(v) != 0);
+        warned && (expired || patience_is_over(w, c))
+    };
+    let mut entries = before.current.iter().chain(&before.retiring);
+    if entries.any(|entry| dropped(&entry) && !excused(entry)) {
+        breaks(w, Broken::ForgottenAlive);
     }
 }
 

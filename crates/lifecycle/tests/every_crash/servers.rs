@@ -26,7 +26,8 @@ pub enum Reply {
 /// Lets one request take effect.
 pub fn perform(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) -> Reply {
     match r.verb {
-        Verb::Record => record(w, c, r),
+        Verb::Record => record(w, c, ledgers, r),
+        Verb::Mint | Verb::Revoke | Verb::Sweep if w.shut_out => Reply::Denied,
         Verb::Draft => draft(w, r),
         Verb::Claim => claim(w, r),
         Verb::Mint => mint(w, c, ledgers, r),
@@ -51,7 +52,7 @@ pub fn perform(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) 
     }
 }
 
-fn record(w: &mut World, c: &Configuration, r: Request) -> Reply {
+fn record(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) -> Reply {
     let swapped = r.fresh || (c.lie == Some(Lie::PublishWithoutSwap) && r.change == Wrote::Publish);
     if !w.resource.exists {
         return Reply::NotFound;
@@ -60,6 +61,7 @@ fn record(w: &mut World, c: &Configuration, r: Request) -> Reply {
     if !swapped || (w.resource.deleting && !w.resource.guarded) {
         return Reply::Conflict;
     }
+    promises::when_the_ledger_is_written(w, c, ledgers, r);
     w.resource.ledger = r.ledger;
     w.resource.guarded = true;
     resource_written(w);
@@ -141,6 +143,21 @@ fn target_written(w: &mut World) {
     }
 }
 
+/// A person writes a value into the target, past everybody.
+pub fn put_into_the_target(w: &mut World, credential: u8) -> bool {
+    let Some(index) = w.find((Kind::Target, 0, NOBODY)) else {
+        return false;
+    };
+    if w.secrets[index].inside() == credential {
+        return false;
+    }
+    target_written(w);
+    let value = w.credentials[usize::from(credential)].value;
+    let target = &mut w.secrets[index];
+    (target.brought, target.value, target.touched) = (credential, value, true);
+    true
+}
+
 fn create(w: &mut World, secret: Secret) -> Reply {
     let Some(slot) = w.secrets.iter_mut().find(|slot| slot.kind == Kind::Nothing) else {
         return Reply::NoRoom;
@@ -189,6 +206,7 @@ fn claim(w: &mut World, r: Request) -> Reply {
             }
             target_written(w);
             w.secrets[index].claim = r.version;
+            w.secrets[index].touched = false;
             w.secrets[index].guarded = true;
             w.secrets[index].owned = true;
             Reply::Done
@@ -231,6 +249,7 @@ fn store(w: &mut World, c: &Configuration, r: Request) -> Reply {
             let target = &mut w.secrets[index];
             (target.version, target.credential) = (r.version, r.credential);
             (target.value, target.print, target.minted) = (r.value, r.print, now);
+            (target.brought, target.touched) = (NOBODY, false);
             promises::after_publishing(w, r.credential);
             Reply::Done
         }

@@ -10,7 +10,10 @@ use crate::explore::{Fingerprints, Seen};
 use crate::moves::{collectable, next_wake};
 use crate::operator::{self, Act, Fate, Run};
 use crate::servers::{delete_secret, perform};
-use crate::world::{Broken, Budget, Kind, LEADERS, NOBODY, Operator, Phase, Request, Verb, World};
+use crate::world::{
+    Broken, Budget, Credential, FIRST_SPEC, Kind, LEADERS, NOBODY, Operator, Phase, Request, Verb,
+    World,
+};
 
 /// More passes than any recovery needs.
 const PASSES: u32 = 120;
@@ -54,6 +57,7 @@ impl Settled {
         let mut w = *from;
         w.left = Budget::default();
         w.operators = [Operator::started_at(w.now); LEADERS];
+        people_put_things_right(run, &mut w);
         for index in 0..w.flights.len() {
             let flight = std::mem::take(&mut w.flights[index]);
             if under_way == UnderWay::Lands {
@@ -93,6 +97,21 @@ impl Settled {
         }
         Err(unsettled(Broken::NotCleanInTheEnd, &path, &w))
     }
+}
+
+/// What only a person can put right. A login that is lost for good is given up by those who leave, and by what expires.
+fn people_put_things_right(run: &Run, w: &mut World) {
+    if run.configuration.refuses_changes {
+        w.resource.print = FIRST_SPEC;
+    }
+    let asked = (w.resource.rotate > 0).then(|| w.resource.rotate.to_string());
+    let serves = run.ledgers.of(w.resource.ledger).is_some_and(|ledger| {
+        ledger.current.is_some() && ledger.intent.is_none() && ledger.handled == asked
+    });
+    let drafts = w.secrets.iter().any(|secret| secret.kind == Kind::Draft);
+    let ends_by_itself = run.configuration.lifetime.is_some() && serves && !drafts;
+    let leaves = w.resource.deleting || !w.resource.exists;
+    w.shut_out &= leaves || ends_by_itself;
 }
 
 fn unsettled(broken: Broken, path: &[World], w: &World) -> Unsettled {
@@ -162,6 +181,7 @@ fn clean(run: &Run, w: &World, because: Because) -> bool {
         Because::RootCredentialLost | Because::RotationUnconfirmed => {
             return c.issuer.minting == Minting::SelfRotating;
         }
+        Because::BootstrapReverted => return c.left.put_back > 0,
         Because::MintCapReached => return true,
         _ => {}
     }
@@ -181,11 +201,12 @@ fn clean(run: &Run, w: &World, because: Because) -> bool {
             .iter()
             .filter(|secret| secret.kind != Kind::Nothing)
     };
-    let whole = secrets().any(|secret| {
-        secret.credential == id && secret.value == credential.value && !secret.leaving
-    });
+    let whole = secrets()
+        .any(|secret| secret.inside() == id && secret.value == credential.value && !secret.leaving);
     let only = secrets().count() == 1;
-    let recorded = w.ours_alive().all(|(index, _)| index == id);
+    let recorded = w
+        .ours_alive()
+        .all(|(index, alive)| index == id || is_nobodys(run, w, index, alive));
     let handed_over = w.resource.status == id;
     let wish = secrets().all(|secret| secret.print == w.resource.print);
     !w.resource.deleting
@@ -199,9 +220,23 @@ fn clean(run: &Run, w: &World, because: Because) -> bool {
         && wish
 }
 
+/// Nobody can end it, or nobody has to.
+fn is_nobodys(run: &Run, w: &World, index: u8, alive: &Credential) -> bool {
+    let c = run.configuration;
+    // What a self-rotation returned is known by its reply alone: one that was lost before it was stored stays alive.
+    let stored = w.burned[usize::from(alive.mark)];
+    let never_known =
+        c.issuer.minting == Minting::SelfRotating && (stored == 0 || (stored - 1) / 24 != index);
+    let expired = c
+        .lifetime
+        .is_some_and(|lifetime| alive.born + lifetime <= w.now);
+    never_known || (expired && w.shut_out)
+}
+
 fn buried(run: &Run, w: &World) -> bool {
     let c = run.configuration;
-    let revoked = !c.issuer.lists || !c.issuer.revokes || w.ours_alive().next().is_none();
+    let unseen = !c.issuer.lists || !c.issuer.revokes || w.shut_out;
+    let revoked = unseen || w.ours_alive().next().is_none();
     let tied = w
         .secrets
         .iter()

@@ -116,6 +116,7 @@ fn tell(run: &Run, w: &World, event: Event) -> String {
         Event::Ticks => "time passes until an operator wakes".into(),
         Event::Rotates => "a person asks for a rotation".into(),
         Event::ChangesSpec => "a person changes the spec".into(),
+        Event::TakesSpecBack => "a person takes the change of the spec back".into(),
         Event::Deletes => "a person deletes the resource".into(),
         Event::ForcesDeletion => "a person removes the resource by force".into(),
         Event::LosesLedger => "the ledger annotation is lost".into(),
@@ -125,6 +126,10 @@ fn tell(run: &Run, w: &World, event: Event) -> String {
             format!("a person deletes {}", secret(&w.secrets[index]))
         }
         Event::EndsElsewhere => "somebody revokes the current credential at the issuer".into(),
+        Event::PutsBack(old) => format!("a person puts the value of id-{old} back into the target"),
+        Event::Brings => "a person puts a fresh value into the target".into(),
+        Event::LosesLogin => "the issuer refuses our login from now on".into(),
+        Event::FindsLogin => "the issuer accepts our login again".into(),
     }
 }
 

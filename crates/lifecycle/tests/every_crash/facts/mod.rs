@@ -1,0 +1,283 @@
+//! What one operator knows, as the facts that the real `decide` looks at, and what it decides, as a request.
+
+mod names;
+mod places;
+mod requests;
+
+use jiff::Timestamp;
+use lifecycle::{
+    Answer, Because, Entry, Facts, InHand, Issued, Known, Ledger, LedgerState, Minting, Purpose,
+    Resource, Role, Stored, Trouble, TroubleKind, Verdict, Wanted,
+};
+
+use crate::configurations::{Configuration, Lie};
+use crate::world::{CREDENTIALS, Failed, Kind, NOBODY, Operator, Secret, Told, V, bit, version};
+
+use names::{UID, names};
+use places::place_of;
+
+pub use names::{Ledgers, listed, number_of};
+pub use places::is_looked_at;
+pub use requests::{Act, act};
+
+pub fn at(seconds: u32) -> Timestamp {
+    Timestamp::from_second(i64::from(seconds)).expect("in range")
+}
+
+fn seconds(at: Timestamp) -> u32 {
+    let whole = at.as_second() + i64::from(at.subsec_nanosecond() > 0);
+    u32::try_from(whole.max(1)).unwrap_or(u32::MAX)
+}
+
+/// The facts of one operator, in the middle of its pass.
+pub fn facts(
+    c: &Configuration,
+    ledgers: &Ledgers,
+    now: u32,
+    o: &Operator,
+    scheduled: bool,
+) -> Facts {
+    let names = names();
+    let ledger = ledgers.of(o.resource.ledger);
+    let current = ledger.as_ref().and_then(|ledger| ledger.current.as_ref());
+    let due = match (c.interval, current) {
+        (Some(interval), Some(current)) if scheduled => {
+            Some(current.minted + jiff::SignedDuration::from_secs(i64::from(interval)))
+        }
+        (Some(_) | None, Some(_) | None) => None,
+    };
+    let resource = o.resource.exists.then(|| Resource {
+        ledger: match &ledger {
+            Some(ledger) => LedgerState::Is(Box::new(Ledger::clone(ledger))),
+            None => LedgerState::Absent,
+        },
+        guarded: o.resource.guarded,
+        deleting: o.resource.deleting,
+        leaving_since: (o.resource.leaving_since > 0).then(|| at(o.resource.leaving_since)),
+        suspended: false,
+        named: o
+            .secrets
+            .iter()
+            .find(|secret| o.resource.status != NOBODY && secret.credential == o.resource.status)
+            .map(|secret| names.secrets[&secret.name()].0.clone()),
+        mirrored: current.is_some_and(|current| number_of(&current.id) == o.resource.status),
+        rotate: (o.resource.rotate > 0).then(|| o.resource.rotate.to_string()),
+        rollback: (o.resource.rollback > 0).then(|| version(o.resource.rollback)),
+        revoke_now: o.resource.revoke_now,
+    });
+    let print = names.prints[usize::from(o.resource.print)].clone();
+    let mut secrets: Vec<Stored> = o
+        .secrets
+        .iter()
+        .filter(|secret| secret.kind != Kind::Nothing)
+        .map(|secret| stored(c, secret))
+        .collect();
+    let mut mine = (o.mine > 0).then(|| version(o.mine));
+    if let Some(ledger) = &ledger {
+        tell_lies(c, ledger, &mut secrets, &mut mine);
+    }
+    Facts {
+        now: at(now),
+        uid: UID.into(),
+        resource,
+        wanted: Ok(Wanted {
+            inputs: print.clone(),
+            print,
+            due,
+            source: place_of(c, o.resource.print),
+        }),
+        policy: c.policy.clone(),
+        issuer: c.issuer,
+        secrets,
+        issued: listing(c, ledger.as_deref(), o),
+        read_after_listing: o.read_after_listing,
+        unlisted: None,
+        works: told(o.works, Verdict::Works, Verdict::Refused),
+        referrers: match o.referrers {
+            (_, Told::Nothing, _) => None,
+            (v, Told::Failed, _) => Some(Answer {
+                about: version(v),
+                is: Err(unreachable_now()),
+            }),
+            (v, Told::Denied, _) => Some(Answer {
+                about: version(v),
+                is: Err(denied()),
+            }),
+            (v, Told::Yes | Told::No, bits) => Some(Answer {
+                about: version(v),
+                is: Ok(holders(bits)),
+            }),
+        },
+        gone: told(o.gone, true, false),
+        in_hand: o.holds_something().then(|| InHand {
+            version: version(o.in_hand.0),
+            id: names.ids[usize::from(o.in_hand.1)].clone(),
+        }),
+        mine,
+        duplicate: o.duplicate,
+        revoked: versions(o.revoked),
+        warned: versions(o.warned),
+        failed: match o.failed {
+            Failed::No => None,
+            Failed::Minting => Some((Purpose::Mint, unreachable_now())),
+            Failed::MintingDenied => Some((Purpose::Mint, denied())),
+            Failed::Storing { maybe_stored } => Some((Purpose::Mint, not_stored(c, maybe_stored))),
+            Failed::Revoking(v) => Some((Purpose::RetireVersion(version(v)), unreachable_now())),
+            Failed::RevokingDenied(v) => Some((Purpose::RetireVersion(version(v)), denied())),
+            Failed::Sweeping => Some((Purpose::Retire, unreachable_now())),
+            Failed::SweepingDenied => Some((Purpose::Retire, denied())),
+        },
+        started: at(o.started),
+        checked: (o.checked > 0).then(|| at(o.checked)),
+    }
+}
+
+fn stored(c: &Configuration, secret: &Secret) -> Stored {
+    let names = names();
+    let (name, uid, old) = &names.secrets[&secret.name()];
+    Stored {
+        name: name.clone(),
+        uid: if secret.vanished { old } else { uid }.clone(),
+        role: match secret.kind {
+            Kind::Draft => Role::Draft,
+            Kind::Final => Role::Final,
+            Kind::Target | Kind::Nothing => Role::Target,
+        },
+        version: version(secret.version),
+        id: (secret.credential != NOBODY && secret.kind != Kind::Draft)
+            .then(|| names.ids[usize::from(secret.credential)].clone()),
+        print: names.prints[usize::from(secret.print)].clone(),
+        minted: (secret.minted > 0).then(|| at(secret.minted)),
+        expires: c
+            .lifetime
+            .filter(|_| secret.minted > 0)
+            .map(|lifetime| at(secret.minted + lifetime)),
+        source: place_of(c, secret.print).filter(|_| secret.kind == Kind::Target),
+        leaving: secret.leaving,
+        guarded: secret.guarded,
+        owned: secret.owned,
+        adopted: false,
+        holders: holders(secret.holders),
+        claim: (secret.claim > 0).then(|| version(secret.claim)),
+        intact: !secret.touched,
+    }
+}
+
+/// The broken variants: what an operator would believe that lacks one of the rules.
+fn tell_lies(
+    c: &Configuration,
+    ledger: &Ledger,
+    secrets: &mut [Stored],
+    mine: &mut Option<lifecycle::Version>,
+) {
+    let Some(lie) = c.lie else { return };
+    match lie {
+        Lie::NoFence => {
+            let leaving = |entry: &Entry, stored: &Stored| Some(&entry.id) == stored.id.as_ref();
+            for stored in secrets {
+                stored.leaving |= ledger.retiring.iter().any(|entry| leaving(entry, stored));
+            }
+        }
+        Lie::SecretTiedToItsIdOnly => {
+            let Some(intent) = &ledger.intent else { return };
+            for stored in secrets {
+                let unrecorded = stored.id.as_ref().is_some_and(|id| !ledger.records_id(id));
+                if stored.role == Role::Final && unrecorded {
+                    stored.version = intent.version;
+                }
+            }
+        }
+        Lie::MintAgainUnderTheSameName => {
+            *mine = ledger.intent.as_ref().map(|intent| intent.version);
+        }
+        Lie::ReservationOverlooked => {
+            let open = ledger.intent.as_ref().map(|intent| intent.version);
+            for stored in secrets {
+                let own = stored.claim == open && *mine == open;
+                if stored.role == Role::Target && !own {
+                    stored.claim = Some(stored.version);
+                }
+            }
+        }
+        Lie::CachedFinalizers
+        | Lie::SweepReadsTheResourceFirst
+        | Lie::PublishWithoutSwap
+        | Lie::ConsumerUsesBeforeItHolds => {}
+    }
+}
+
+fn holders(bits: u8) -> Vec<lifecycle::Holder> {
+    (0..8)
+        .filter(|n| bits >> n & 1 == 1)
+        .map(|n| names().holders[n].clone())
+        .collect()
+}
+
+fn versions(bits: u64) -> Vec<lifecycle::Version> {
+    if bits == 0 {
+        return Vec::new();
+    }
+    (0..64)
+        .filter(|v| bits & bit(*v) != 0)
+        .map(version)
+        .collect()
+}
+
+fn denied() -> Trouble {
+    Trouble::new(TroubleKind::Denied, "")
+}
+
+fn unreachable_now() -> Trouble {
+    Trouble::new(TroubleKind::Unreachable, "")
+}
+
+/// As the engine tells it: where the value is shown once and no write of it may still land, it is good for nothing.
+fn not_stored(c: &Configuration, maybe_stored: bool) -> Trouble {
+    let trouble = Trouble::new(TroubleKind::Cluster, "");
+    if maybe_stored || c.issuer.minting != Minting::ShownOnce {
+        return trouble;
+    }
+    Trouble {
+        kind: TroubleKind::Rejected,
+        because: Some(Because::ExportFailed),
+        ..trouble
+    }
+}
+
+fn told<T>((about, told): (V, Told), yes: T, no: T) -> Option<Answer<T>> {
+    let is = match told {
+        Told::Nothing => return None,
+        Told::Yes => Ok(yes),
+        Told::No => Ok(no),
+        Told::Failed => Err(unreachable_now()),
+        Told::Denied => Err(denied()),
+    };
+    Some(Answer {
+        about: version(about),
+        is,
+    })
+}
+
+fn listing(c: &Configuration, ledger: Option<&Ledger>, o: &Operator) -> Known<Vec<Issued>> {
+    let high = ledger.map_or_else(Default::default, |ledger| ledger.high);
+    let reads_first = c.lie == Some(Lie::SweepReadsTheResourceFirst);
+    let seen = |v: V| {
+        // A number beyond the ledger gives a stale read away. The rule is shown without that second line of defence.
+        let beyond = version(v) > high;
+        version(if reads_first && beyond { 1 } else { v })
+    };
+    match o.listed {
+        Told::Nothing => Known::NotAsked,
+        Told::Failed => Known::Failed(unreachable_now()),
+        Told::Denied => Known::Failed(denied()),
+        Told::Yes | Told::No => Known::Is(
+            (0..CREDENTIALS)
+                .filter(|index| o.listing >> index & 1 == 1)
+                .map(|index| Issued {
+                    id: names().ids[index].clone(),
+                    version: seen(o.marks[index]),
+                })
+                .collect(),
+        ),
+    }
+}

@@ -1,0 +1,167 @@
+//! What exists: credentials, Secrets, the resource, consumers.
+
+use super::{NOBODY, SECRETS, V};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that is so of it, and they are independent"
+)]
+pub struct Credential {
+    pub mark: V,
+    pub value: u8,
+    /// Where it lives, in walks where a changed spec points to another place.
+    pub place: u8,
+    pub born: u32,
+    pub live: bool,
+    pub foreign: bool,
+    /// It came to life after its attempt had been given up.
+    pub late: bool,
+    /// Ended by somebody at the issuer, not by us.
+    pub ended_elsewhere: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Kind {
+    Draft,
+    Final,
+    Target,
+    #[default]
+    Nothing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that is so of it, and they are independent"
+)]
+pub struct Secret {
+    pub kind: Kind,
+    pub version: V,
+    pub credential: u8,
+    pub value: u8,
+    pub print: u8,
+    pub claim: V,
+    pub minted: u32,
+    /// One bit per consumer.
+    pub holders: u8,
+    pub leaving: bool,
+    pub guarded: bool,
+    pub owned: bool,
+    /// Whose value a person put into it, over the one that its record speaks of.
+    pub brought: u8,
+    /// That was after it was written or reserved last: the value is not the one that was noted then.
+    pub touched: bool,
+    /// On a copy: the Secret with this uid no longer exists.
+    pub vanished: bool,
+    /// On a copy: it was written to since.
+    pub overtaken: bool,
+}
+
+impl Default for Secret {
+    fn default() -> Self {
+        Self {
+            kind: Kind::Nothing,
+            version: 0,
+            credential: NOBODY,
+            value: 0,
+            print: 0,
+            claim: 0,
+            minted: 0,
+            holders: 0,
+            leaving: false,
+            guarded: false,
+            owned: false,
+            brought: NOBODY,
+            touched: false,
+            vanished: false,
+            overtaken: false,
+        }
+    }
+}
+
+impl Secret {
+    /// An operator only ever asks whether anybody holds it.
+    pub fn as_seen(self) -> Self {
+        Self {
+            holders: u8::from(self.holders != 0),
+            ..self
+        }
+    }
+
+    /// The credential whose value is in it.
+    pub fn inside(&self) -> u8 {
+        match self.brought {
+            NOBODY => self.credential,
+            brought => brought,
+        }
+    }
+
+    /// What its name says. The one target has one name whatever is in it.
+    pub fn name(&self) -> (Kind, V, u8) {
+        match self.kind {
+            Kind::Final => (self.kind, self.version, self.credential),
+            Kind::Draft => (self.kind, self.version, NOBODY),
+            Kind::Target | Kind::Nothing => (self.kind, 0, NOBODY),
+        }
+    }
+}
+
+pub type Secrets = [Secret; SECRETS];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that is so of it, and they are independent"
+)]
+pub struct Resource {
+    pub exists: bool,
+    pub guarded: bool,
+    pub deleting: bool,
+    /// Which of the run's ledgers the annotation holds.
+    pub ledger: u32,
+    /// The credential whose Secret status names.
+    pub status: u8,
+    pub rotate: u8,
+    pub print: u8,
+    pub revoke_now: bool,
+    pub rollback: V,
+    /// Only where somebody asks: see `Policy::abandon`.
+    pub leaving_since: u32,
+}
+
+/// No annotation, or one that cannot be read.
+pub const NO_LEDGER: u32 = 0;
+
+impl Resource {
+    pub fn blank() -> Self {
+        Self {
+            exists: false,
+            guarded: false,
+            deleting: false,
+            ledger: NO_LEDGER,
+            status: NOBODY,
+            rotate: 0,
+            print: 0,
+            revoke_now: false,
+            rollback: 0,
+            leaving_since: 0,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Consumer {
+    /// What it logs in with. With versioned delivery it uses only what it holds, so that its finalizers say it all.
+    pub using: u8,
+    pub value: u8,
+}
+
+impl Default for Consumer {
+    fn default() -> Self {
+        Self {
+            using: NOBODY,
+            value: 0,
+        }
+    }
+}
