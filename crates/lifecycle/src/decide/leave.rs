@@ -73,6 +73,18 @@ pub(super) fn abandon_what_cannot_be_ended(s: &Scene, waits: &mut Waits) -> Opti
     if let Some(warning) = say_what_is_left(s, version) {
         return Some(warning);
     }
+    // Its Secret goes first: without an entry it would be taken for a stray, and get one again.
+    if let Some(stored) = s.stored(version) {
+        if !stored.leaving {
+            return None;
+        }
+        if stored.guarded {
+            return Some(Choice {
+                because: Because::LeftBehind,
+                ..release(stored)
+            });
+        }
+    }
     let mut ledger = s.ledger.clone();
     ledger.retiring.retain(|entry| entry.version != version);
     ledger.setbacks.versions.remove(&version);

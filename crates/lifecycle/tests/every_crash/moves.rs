@@ -387,8 +387,11 @@ fn people_move(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
             live: true,
             ..Credential::default()
         };
-        add_credential(w, fresh).is_some_and(|fresh| put_into_the_target(w, fresh))
-            && spend(&mut w.left.brought)
+        let brought = add_credential(w, fresh).is_some_and(|fresh| {
+            w.credentials[usize::from(fresh)].family = fresh;
+            put_into_the_target(w, fresh)
+        });
+        brought && spend(&mut w.left.brought)
     });
 }
 

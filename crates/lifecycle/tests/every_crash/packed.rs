@@ -55,7 +55,8 @@ fn secrets<H: Hasher>(all: &Secrets, state: &mut H) {
 
 impl Hash for Credential {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let flags = bits([self.live, self.foreign, self.late, self.ended_elsewhere]);
+        let flags =
+            bits([self.live, self.foreign, self.late, self.ended_elsewhere]) | self.family << 4;
         let [a, b, c, d] = self.born.to_le_bytes();
         state.write_u64(word([self.mark, self.value, flags, self.place, a, b, c, d]));
     }

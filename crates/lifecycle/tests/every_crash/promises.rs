@@ -5,7 +5,9 @@ use lifecycle::{Deletion, Delivery, Entry, Ledger, Minting, Retire};
 
 use crate::configurations::Configuration;
 use crate::facts::{Ledgers, at, number_of};
-use crate::world::{Broken, CONSUMERS, Kind, NOBODY, Request, Secret, World, bit, compact};
+use crate::world::{
+    Broken, CONSUMERS, Credential, Kind, NOBODY, Request, Secret, World, bit, compact,
+};
 
 fn breaks(w: &mut World, broken: Broken) {
     w.broken.get_or_insert(broken);
@@ -121,8 +123,15 @@ pub fn when_a_rotation_is_sent(w: &mut World, c: &Configuration, r: Request) {
     w.rotated_with |= value;
 }
 
-pub fn rotated_with_a_dead_value(w: &mut World) {
-    breaks(w, Broken::RotatedWithADeadValue);
+/// P2: a dead value is not rotated with while anything lives that came of it. A late request with a value that was
+/// replaced meanwhile by one of another origin ends nothing.
+pub fn before_a_family_ends(w: &mut World, family: u8) {
+    let alive = |credential: &Credential| {
+        credential.live && !credential.foreign && credential.family == family
+    };
+    if w.credentials.iter().any(alive) {
+        breaks(w, Broken::RotatedWithADeadValue);
+    }
 }
 
 /// P4: counted at the issuer before each mint. On top may come what was already under way when its attempt was given up,

@@ -347,11 +347,12 @@ fn mint(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) -> Repl
         Minting::ReadBack | Minting::ShownOnce => 0,
         Minting::SelfRotating => {
             let old = &mut w.credentials[usize::from(r.credential)];
-            if !old.live {
-                promises::rotated_with_a_dead_value(w);
+            let (was_live, family) = (std::mem::replace(&mut old.live, false), old.family);
+            if !was_live {
+                // The issuer takes it for a theft, and ends all that came of the same credential.
+                promises::before_a_family_ends(w, family);
                 return Reply::Denied;
             }
-            old.live = false;
             0
         }
         Minting::Provided => return Reply::NotFound,
@@ -365,6 +366,10 @@ fn mint(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) -> Repl
         mark: r.version,
         value,
         place: r.print,
+        family: match c.issuer.minting {
+            Minting::SelfRotating => w.credentials[usize::from(r.credential)].family,
+            Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => 0,
+        },
         born: w.now,
         live: true,
         late,

@@ -57,7 +57,6 @@ impl Settled {
         let mut w = *from;
         w.left = Budget::default();
         w.operators = [Operator::started_at(w.now); LEADERS];
-        people_put_things_right(run, &mut w);
         for index in 0..w.flights.len() {
             let flight = std::mem::take(&mut w.flights[index]);
             if under_way == UnderWay::Lands {
@@ -68,6 +67,7 @@ impl Settled {
         let mut path = Vec::new();
         let mut quiet = 0;
         for _ in 0..PASSES {
+            people_put_things_right(run, &mut w);
             w.normalize(1, run.configuration.consumers);
             let print = fingerprint(&w);
             if quiet == 2 || self.0.contains(print) {
@@ -99,19 +99,22 @@ impl Settled {
     }
 }
 
-/// What only a person can put right. A login that is lost for good is given up by those who leave, and by what expires.
+/// What only a person can put right. A login that is lost comes back when nothing waits for it any more that ends without
+/// it: a resource that leaves, or an old version that expires.
 fn people_put_things_right(run: &Run, w: &mut World) {
     if run.configuration.refuses_changes {
         w.resource.print = FIRST_SPEC;
     }
+    if !w.shut_out || w.resource.deleting || !w.resource.exists {
+        return;
+    }
     let asked = (w.resource.rotate > 0).then(|| w.resource.rotate.to_string());
-    let serves = run.ledgers.of(w.resource.ledger).is_some_and(|ledger| {
-        ledger.current.is_some() && ledger.intent.is_none() && ledger.handled == asked
+    let only_retires = run.ledgers.of(w.resource.ledger).is_some_and(|ledger| {
+        let serves = ledger.current.is_some() && ledger.intent.is_none();
+        serves && ledger.handled == asked && !ledger.retiring.is_empty()
     });
     let drafts = w.secrets.iter().any(|secret| secret.kind == Kind::Draft);
-    let ends_by_itself = run.configuration.lifetime.is_some() && serves && !drafts;
-    let leaves = w.resource.deleting || !w.resource.exists;
-    w.shut_out &= leaves || ends_by_itself;
+    w.shut_out = run.configuration.lifetime.is_some() && only_retires && !drafts;
 }
 
 fn unsettled(broken: Broken, path: &[World], w: &World) -> Unsettled {
@@ -220,17 +223,11 @@ fn clean(run: &Run, w: &World, because: Because) -> bool {
         && wish
 }
 
-/// Nobody can end it, or nobody has to.
+/// What a self-rotation returned is known by its reply alone: one that was lost before it was stored stays alive.
 fn is_nobodys(run: &Run, w: &World, index: u8, alive: &Credential) -> bool {
-    let c = run.configuration;
-    // What a self-rotation returned is known by its reply alone: one that was lost before it was stored stays alive.
     let stored = w.burned[usize::from(alive.mark)];
-    let never_known =
-        c.issuer.minting == Minting::SelfRotating && (stored == 0 || (stored - 1) / 24 != index);
-    let expired = c
-        .lifetime
-        .is_some_and(|lifetime| alive.born + lifetime <= w.now);
-    never_known || (expired && w.shut_out)
+    let known = stored > 0 && (stored - 1) / 24 == index;
+    run.configuration.issuer.minting == Minting::SelfRotating && !known
 }
 
 fn buried(run: &Run, w: &World) -> bool {
@@ -254,6 +251,7 @@ pub fn beginning(c: &crate::configurations::Configuration) -> World {
         Minting::SelfRotating => {
             let first = crate::world::FOREIGN;
             (w.credentials[first].live, w.credentials[first].value) = (true, 1);
+            w.credentials[first].family = u8::try_from(first).expect("few");
             w.secrets[0] = crate::world::Secret {
                 kind: Kind::Target,
                 value: 1,

@@ -1,7 +1,7 @@
 //! People change their minds, put values into Secrets, and lose logins.
 
 use jiff::SignedDuration;
-use lifecycle::{Minting, Retire};
+use lifecycle::{Delivery, Minting, Retire};
 
 use super::in_place::one_extra;
 use super::leaders::KINDS;
@@ -46,6 +46,11 @@ pub(super) fn a_spec_is_taken_back() -> Vec<Configuration> {
     let what = "a spec is taken back, crash, late request";
     all.extend(of_kind(any, what, |c| {
         (c.left.crashes, c.left.lates) = (1, 1);
+        // Who holds what is walked through elsewhere; here it only multiplies.
+        c.consumers = match c.policy.delivery {
+            Delivery::Versioned => 0,
+            Delivery::InPlace => 1,
+        };
     }));
     let what = "a spec is taken back, two leaders, late request";
     all.extend(of_kind(any, what, |c| {
@@ -88,14 +93,17 @@ pub(super) fn a_value_is_put_into_the_secret() -> Vec<Configuration> {
         }),
         self_rotating("a fresh value is brought, two leaders, late request", |c| {
             (c.leaders, c.left.overlaps, c.left.lates) = (2, 1, 1);
-            c.left.brought = 1;
+            (c.left.brought, c.left.rotations) = (1, 0);
         }),
     ]
 }
 
 /// Nothing can be listed, minted or revoked any more, for a while or for ever; and who leaves does not wait for ever.
 pub(super) fn a_login_is_lost() -> Vec<Configuration> {
-    let patience = Some(SignedDuration::from_hours(1));
+    let lost = |c: &mut Configuration| {
+        c.policy.abandon = Some(SignedDuration::from_hours(1));
+        (c.left.lost_logins, c.left.found_logins) = (1, 1);
+    };
     let mut all = for_each(
         &[
             ("chosen: login lost, deletion, crash", Minting::Chosen),
@@ -105,37 +113,30 @@ pub(super) fn a_login_is_lost() -> Vec<Configuration> {
             ),
         ],
         |c| {
-            c.policy.abandon = patience;
-            (c.left.lost_logins, c.left.found_logins) = (1, 1);
+            lost(c);
             (c.left.deletions, c.left.crashes, c.left.ticks) = (1, 1, 4);
+            c.left.rotations = 0;
         },
     );
-    all.push(one_extra(
-        "login lost, deletion in the window, crash",
-        |c| {
-            c.policy.abandon = patience;
-            (c.left.lost_logins, c.left.found_logins) = (1, 1);
-            (c.left.deletions, c.left.crashes, c.left.ticks) = (1, 1, 4);
-        },
-    ));
+    all.push(one_extra("login lost, deletion in the window", |c| {
+        lost(c);
+        (c.left.deletions, c.left.ticks) = (1, 4);
+    }));
+    let until_it_expires = |c: &mut Configuration| {
+        lost(c);
+        c.lifetime = Some(86_400);
+        (c.consumers, c.left.ticks) = (0, 4);
+    };
     all.extend(for_each(
         &[
             ("chosen: login lost until it expires", Minting::Chosen),
             ("read back: login lost until it expires", Minting::ReadBack),
         ],
         |c| {
-            c.policy.abandon = patience;
+            until_it_expires(c);
             c.policy.retire = Retire::WhenExpired;
-            c.lifetime = Some(86_400);
-            (c.left.lost_logins, c.left.found_logins) = (1, 1);
-            c.left.ticks = 5;
         },
     ));
-    all.push(one_extra("login lost until it expires", |c| {
-        c.policy.abandon = patience;
-        c.lifetime = Some(86_400);
-        (c.left.lost_logins, c.left.found_logins) = (1, 1);
-        c.left.ticks = 5;
-    }));
+    all.push(one_extra("login lost until it expires", until_it_expires));
     all
 }

@@ -12,6 +12,8 @@ pub struct Credential {
     pub value: u8,
     /// Where it lives, in walks where a changed spec points to another place.
     pub place: u8,
+    /// Of one that replaced itself: the number of the one that it all began with.
+    pub family: u8,
     pub born: u32,
     pub live: bool,
     pub foreign: bool,
