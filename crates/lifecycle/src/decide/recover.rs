@@ -228,16 +228,18 @@ pub(super) fn sweep_orphans(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         && target.claim == Some(orphans.version)
         && !is_stored_nowhere(s, orphans.version)
     {
-        return reserve_against(s);
+        return reserve_against(s, orphans.version);
     }
     Some(sweep(&orphans))
 }
 
 /// In place, a late write may still put the orphan into the target, and consumers would take it up. So the target is
-/// first reserved for another version: the current one, or the one that is about to be made.
-fn reserve_against(s: &Scene) -> Option<Choice> {
+/// first reserved for another version: the next attempt if its number is spent, for a process that knows only the
+/// orphan's attempt stands back from that; else the current one.
+fn reserve_against(s: &Scene, orphan: Version) -> Option<Choice> {
     let current = s.ledger.current.as_ref()?;
-    let step = Step::Claim(current.version);
+    let beyond = Some(orphan.next_attempt()).filter(|next| *next <= s.ledger.high);
+    let step = Step::Claim(beyond.unwrap_or(current.version));
     Some(Choice::act(step, Because::OrphanFound))
 }
 

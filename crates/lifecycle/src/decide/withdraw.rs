@@ -27,6 +27,10 @@ pub(super) fn give_up_what_is_not_wanted_any_more(s: &Scene, _: &mut Waits) -> O
     }
     let mut ledger = s.ledger.clone();
     ledger.intent = None;
+    if s.in_place() {
+        // Spent as well: the Secret can be reserved for it, past a process that still believes in the attempt.
+        ledger.high = ledger.high.max(intent.version.next_attempt());
+    }
     ledger.went_astray(intent.source.clone());
     ledger.sweep_at = Some(later(s.now(), SWEEP_AFTER));
     // It was about what nobody asks for any more; and it must not speak of the next attempt.
