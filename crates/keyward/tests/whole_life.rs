@@ -254,9 +254,12 @@ async fn a_refused_spec_that_is_taken_back_rotates_nobody() {
         stage.until("the first version", || stage.settled()).await;
         let before = stage.handed_out().await;
 
-        stage.issuer.faults().plan(|line| match line.verb {
-            issuer::Verb::Mint => Fault::Error(400),
-            _ => Fault::Pass,
+        stage.issuer.faults().plan(|line| {
+            if line.verb == issuer::Verb::Mint {
+                Fault::Error(400)
+            } else {
+                Fault::Pass
+            }
         });
         stage.edit_spec(json!({ "rights": ["read", "all"] })).await;
         stage
