@@ -184,9 +184,8 @@ async fn real_a_wrong_password_is_tried_at_most_twice_and_a_corrected_one_heals(
 async fn real_a_deletion_whose_password_is_wrong_ends_as_the_administrator() {
     let issuer = keystone().await;
     let cloud = cloud("as-admin", &issuer).await;
-    let password = json!(keystone::password_of("admin"));
-    let data = [("AdminPassword".to_owned(), password)].into_iter();
-    cloud.put_secret("keystone-admin", data.collect()).await;
+    let data = json!({ "AdminPassword": keystone::password_of("admin") });
+    cloud.put_secret("keystone-admin", data).await;
     let offer = json!({
         "metadata": { "annotations": { "keyward.dev/revoke-as-admin": "true" } },
         "spec": { "secret": "keystone-admin" },

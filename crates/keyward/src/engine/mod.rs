@@ -5,8 +5,8 @@
 //! anything that matters: killing the process between any two lines is the normal case.
 
 pub mod act;
-mod announce;
 mod annotations;
+mod announce;
 pub mod ask;
 mod claim;
 pub mod conditions;

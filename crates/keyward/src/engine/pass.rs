@@ -11,7 +11,7 @@ use super::horizon::Horizon;
 use super::observe::{Memory, Sight, look_again, observe};
 use super::trouble::Fault;
 use super::world::World;
-use super::{Key, announce, annotations, counted, events, inherit, report};
+use super::{Key, annotations, announce, counted, events, inherit, report};
 
 /// More decisions than any life needs in one go; beyond this the pass yields and is taken up again.
 const MOST_DECISIONS: usize = 64;

@@ -278,7 +278,11 @@ mod tests {
         all.rounds = vec![lucky, all.rounds[0].clone(), all.rounds[0].clone()];
         assert!(missed(&[all.clone()]).is_empty());
         all.rounds.remove(2);
-        assert_eq!(missed(&[all]), ["operator / bare floor"], "of two the worse");
+        assert_eq!(
+            missed(&[all]),
+            ["operator / bare floor"],
+            "of two the worse"
+        );
     }
 
     #[test]
