@@ -2,12 +2,31 @@
 //!
 //! Keystone's list takes time in proportion to the user's credentials, and every mint wants one that is no older than
 //! itself. So a list serves everybody who asked before it was begun; who asks while it is under way waits for the next.
-//! A list is begun when there is a lull: while Keystone is busy with mints, those that come after them gather.
+//! While Keystone is busy with mints, those that come after them gather. But they have writes to do before they mint, and
+//! Keystone would be idle while all of them do theirs: so a list is begun a little before the work is done.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
+use tokio::sync::watch;
+
+use super::server::Busy;
 use crate::SourceError;
+
+/// So many share a list that it costs each of them less than its mint, for a user with a hundred credentials.
+const SOME: usize = 16;
+/// So many that waiting for more is not worth while, however busy Keystone is.
+const ENOUGH: usize = 64;
+
+/// The longest that a list waits: somebody's slow request must not hold up everybody's mints. Two such waits and two
+/// lists must fit into the time that a request may take; work for a hundred mints should fit into one.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whether a list is begun for so many.
+fn is_worth_it(joined: usize, busy: &Busy) -> bool {
+    busy.is_idle() || joined >= ENOUGH || (joined >= SOME && busy.slackens())
+}
 
 type Answer<T> = Result<Arc<T>, SourceError>;
 
@@ -20,6 +39,8 @@ pub(super) struct Rounds<T> {
 
 struct Round<T> {
     answer: OnceLock<Answer<T>>,
+    /// Those who joined. Who gave up since is still counted, which costs a list begun a little early.
+    joined: watch::Sender<usize>,
 }
 
 impl<T> Default for Rounds<T> {
@@ -35,26 +56,52 @@ impl<T> Default for Round<T> {
     fn default() -> Self {
         Self {
             answer: OnceLock::new(),
+            joined: watch::Sender::new(0),
+        }
+    }
+}
+
+impl<T> Round<T> {
+    async fn is_worth_it(&self, mut busy: watch::Receiver<Busy>) {
+        let mut joined = self.joined.subscribe();
+        while !is_worth_it(*joined.borrow_and_update(), &busy.borrow_and_update()) {
+            tokio::select! {
+                Ok(()) = joined.changed() => {}
+                Ok(()) = busy.changed() => {}
+                // Nobody is left who could change anything.
+                else => return,
+            }
         }
     }
 }
 
 impl<T> Rounds<T> {
-    /// The answer of a round that begins after this call, and not before there is a lull.
+    /// The answer of a round that begins after this call.
     pub(super) async fn join(
         &self,
-        lull: impl Future<Output = ()>,
+        busy: watch::Receiver<Busy>,
+        ask: impl Future<Output = Result<T, SourceError>>,
+    ) -> Answer<T> {
+        self.join_within(PATIENCE, busy, ask).await
+    }
+
+    async fn join_within(
+        &self,
+        patience: Duration,
+        busy: watch::Receiver<Busy>,
         ask: impl Future<Output = Result<T, SourceError>>,
     ) -> Answer<T> {
         let round = {
             let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
             next.get_or_insert_default().clone()
         };
+        round.joined.send_modify(|joined| *joined += 1);
         let _turn = self.turn.lock().await;
         if let Some(answer) = round.answer.get() {
             return answer.clone();
         }
-        lull.await;
+        // Out of patience is as good.
+        let _ = tokio::time::timeout(patience, round.is_worth_it(busy)).await;
         {
             let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
             if next.as_ref().is_some_and(|next| Arc::ptr_eq(next, &round)) {
@@ -85,7 +132,7 @@ mod tests {
                     go.acquire().await.unwrap().forget();
                     Ok(number)
                 };
-                *rounds.join(async {}, ask).await.unwrap()
+                *rounds.join(idle(), ask).await.unwrap()
             })
         };
         let first = join();
@@ -115,7 +162,7 @@ mod tests {
             let rounds = rounds.clone();
             tokio::spawn(async move {
                 rounds
-                    .join(async {}, std::future::pending())
+                    .join(idle(), std::future::pending())
                     .await
                     .map(|_| ())
             })
@@ -127,7 +174,7 @@ mod tests {
             let rounds = rounds.clone();
             tokio::spawn(async move {
                 rounds
-                    .join(async {}, async { Ok(7) })
+                    .join(idle(), async { Ok(7) })
                     .await
                     .map(|answer| *answer)
             })
@@ -139,27 +186,60 @@ mod tests {
         assert_eq!(other.await.unwrap().unwrap(), 7);
     }
 
+    #[test]
+    fn the_busier_keystone_is_the_more_must_share_a_list() {
+        let mut busy = Busy::default();
+        assert!(is_worth_it(1, &busy), "idle");
+        for _ in 0..8 {
+            busy.begin();
+        }
+        assert!(!is_worth_it(ENOUGH - 1, &busy), "full");
+        assert!(is_worth_it(ENOUGH, &busy));
+        for _ in 0..4 {
+            busy.end();
+        }
+        assert!(!is_worth_it(SOME - 1, &busy), "half");
+        assert!(is_worth_it(SOME, &busy));
+    }
+
     #[tokio::test]
-    async fn whoever_comes_before_the_lull_is_served_by_the_same_list() {
+    async fn whoever_comes_before_it_is_worth_it_is_served_by_the_same_list() {
         let rounds = Arc::new(Rounds::<usize>::default());
-        let (asked, lull) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+        let asked = Arc::new(AtomicUsize::new(0));
+        let keystone = watch::Sender::new(Busy::default());
+        keystone.send_modify(Busy::begin);
         let all: Vec<_> = (0..5)
             .map(|_| {
-                let (rounds, asked, lull) = (rounds.clone(), asked.clone(), lull.clone());
+                let (rounds, asked) = (rounds.clone(), asked.clone());
+                let busy = keystone.subscribe();
                 tokio::spawn(async move {
                     let ask = async { Ok(asked.fetch_add(1, Ordering::SeqCst)) };
-                    let lull = async { lull.acquire().await.unwrap().forget() };
-                    rounds.join(lull, ask).await.map(|answer| *answer)
+                    rounds.join(busy, ask).await.map(|answer| *answer)
                 })
             })
             .collect();
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(asked.load(Ordering::SeqCst), 0, "begun before the lull");
-        lull.add_permits(1);
+        assert_eq!(asked.load(Ordering::SeqCst), 0, "begun for five");
+        keystone.send_modify(Busy::end);
         for one in all {
             assert_eq!(one.await.unwrap().unwrap(), 0);
         }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_does_not_end_holds_up_a_list_for_so_long_only() {
+        let rounds = Rounds::<u8>::default();
+        let keystone = watch::Sender::new(Busy::default());
+        keystone.send_modify(Busy::begin);
+        let (patience, busy) = (Duration::from_millis(1), keystone.subscribe());
+        let answer = rounds.join_within(patience, busy, async { Ok(7) });
+        assert_eq!(*answer.await.unwrap(), 7);
+    }
+
+    /// Of a Keystone with nothing to do.
+    fn idle() -> watch::Receiver<Busy> {
+        watch::Sender::new(Busy::default()).subscribe()
     }
 }

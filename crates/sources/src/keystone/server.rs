@@ -1,7 +1,6 @@
 //! One Keystone: where its version 3 lives.
 
 use std::fmt;
-use std::time::Duration;
 
 use lifecycle::TroubleKind;
 use reqwest::{Method, StatusCode, Url};
@@ -10,10 +9,6 @@ use tokio::sync::{OnceCell, watch};
 
 use crate::SourceError;
 use crate::http::{Http, Request, Settings};
-
-/// The longest that a list waits for others to end: somebody's slow request must not hold up everybody's mints. Two such
-/// waits and two lists must fit into the time that a request may take; work for a hundred mints should fit into one.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A Keystone, shared by all who log in there: one pool of connections, discovered once.
 pub struct Server {
@@ -26,28 +21,32 @@ pub struct Server {
 
 /// Requests under way, lists left out.
 #[derive(Debug, Default)]
-struct Busy {
+pub(super) struct Busy {
     now: usize,
     /// The most there were since there were none.
     most: usize,
 }
 
 impl Busy {
-    fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.now += 1;
         self.most = self.most.max(self.now);
     }
 
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.now -= 1;
         if self.now == 0 {
             self.most = 0;
         }
     }
 
-    /// Nobody waits for a place here any more, and what is left is as much work as a list and the writes of those it
-    /// serves need to come in time: without a moment in which Keystone has nothing to do.
-    fn is_lull(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
+        self.now == 0
+    }
+
+    /// Half of the work is done, and nobody waits to send more: what is left keeps Keystone busy while a list is made and
+    /// those it serves do the writes that come before a mint.
+    pub(super) fn slackens(&self) -> bool {
         2 * self.now <= self.most
     }
 }
@@ -88,17 +87,9 @@ impl Server {
         UnderWay(self)
     }
 
-    /// Until the requests that are under way here, lists left out, come to their end, or that has taken too long. A list is
-    /// the dearest request there is, and the more it serves the fewer there are.
-    pub(super) async fn lull(&self) {
-        self.lull_within(PATIENCE).await;
-    }
-
-    async fn lull_within(&self, patience: Duration) {
-        let mut under_way = self.under_way.subscribe();
-        let lull = under_way.wait_for(Busy::is_lull);
-        // Either is as good: the sender lives as long as we do.
-        let _ = tokio::time::timeout(patience, lull).await;
+    /// How busy it is with what is ours, now and from now on.
+    pub(super) fn busy(&self) -> watch::Receiver<Busy> {
+        self.under_way.subscribe()
     }
 
     /// Finds version 3, once; asked of Keystone only where the address does not say it.
@@ -200,27 +191,22 @@ impl Discovered<'_> {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn a_lull_comes_when_half_of_the_requests_have_ended_or_patience_has() {
+    #[test]
+    fn it_slackens_when_half_of_the_most_requests_have_ended() {
         let settings = Settings {
             allow_plain_http: true,
             ..Settings::default()
         };
         let server = Server::new("http://127.0.0.1:1", &settings).unwrap();
-        let for_ever = Duration::from_hours(1);
-        server.lull_within(for_ever).await;
+        let busy = server.busy();
+        assert!(busy.borrow().is_idle());
         let mut requests: Vec<_> = (0..4).map(|_| server.enter()).collect();
         requests.pop();
-        assert!(
-            !server.under_way.borrow().is_lull(),
-            "three of four are left"
-        );
-        server.lull_within(Duration::from_millis(1)).await;
-        tokio::join!(server.lull_within(for_ever), async { drop(requests.pop()) });
+        assert!(!busy.borrow().slackens(), "three of four are left");
+        requests.pop();
+        assert!(busy.borrow().slackens() && !busy.borrow().is_idle());
         requests.clear();
-        let one = server.enter();
-        assert!(!server.under_way.borrow().is_lull(), "one of one is left");
-        drop(one);
-        server.lull_within(for_ever).await;
+        let _one = server.enter();
+        assert!(!busy.borrow().slackens(), "what was before is forgotten");
     }
 }

@@ -9,10 +9,11 @@ use jiff::SignedDuration;
 use lifecycle::{IssuedId, TroubleKind};
 use reqwest::header::HeaderName;
 use reqwest::{Method, StatusCode};
+use tokio::sync::watch;
 
 use super::credential_id;
 use super::listing::Rounds;
-use super::server::{Discovered, NO_CATALOGUE, Server, UnderWay};
+use super::server::{Busy, Discovered, NO_CATALOGUE, Server, UnderWay};
 use super::wire::{self, Credential, Listed, TokenReply};
 use crate::http::{Reply, Request};
 use crate::{SecretValue, SourceError};
@@ -190,7 +191,7 @@ impl Session {
 
     /// Every application credential of the user, from a list begun after this call.
     pub(super) async fn list(&self) -> Result<Arc<Vec<Credential>>, SourceError> {
-        self.lists.join(self.server.lull(), self.list_now()).await
+        self.lists.join(self.server.busy(), self.list_now()).await
     }
 
     async fn list_now(&self) -> Result<Vec<Credential>, SourceError> {
@@ -205,8 +206,8 @@ impl Session {
         all.entry(other.clone()).or_default().clone()
     }
 
-    pub(super) async fn lull(&self) {
-        self.server.lull().await;
+    pub(super) fn busy(&self) -> watch::Receiver<Busy> {
+        self.server.busy()
     }
 
     /// The list of the user with this id, or of the one who is logged in; `name` is for people.
