@@ -48,7 +48,6 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
     }
     if let Some(stored) = stored
         && !stored.leaving
-        && !stays(stored)
     {
         return fence(s, entry, stored, waits);
     }
@@ -320,10 +319,6 @@ fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) 
     if let Some(stored) = stored
         && stored.guarded
     {
-        if stays(stored) {
-            let waits = s.must_wait(Purpose::Retire, waits);
-            return (!waits).then(|| give_back(stored, Because::RevokeConfirmed));
-        }
         return Some(release(stored));
     }
     let mut ledger = s.ledger.clone();
@@ -360,8 +355,8 @@ pub(super) fn release(stored: &Stored) -> Choice {
     Choice::act(step, Because::RevokeConfirmed)
 }
 
-/// A Secret that its owner had before us is not deleted with what we put into it. So it has no fence: what is held or
-/// referred to when it is looked at last, right before the revoke, is waited for.
+/// A Secret that its owner had before us is given back where nothing of ours in it is revoked. What is revoked needs the
+/// fence, and that is the Secret's deletion: without it somebody could take hold of it between the last look and the revoke.
 pub(super) fn stays(stored: &Stored) -> bool {
     stored.adopted && !stored.leaving
 }
