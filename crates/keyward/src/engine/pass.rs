@@ -41,7 +41,7 @@ pub async fn pass(
     horizon: &mut Horizon,
 ) -> Result<Outcome, Fault> {
     let Some(mut sight) = observe(world, key, memory, horizon).await? else {
-        return Ok(Outcome::Done);
+        return Ok(not_there(horizon));
     };
     inherit::inherit(world, &mut sight).await?;
     annotations::follow(world, &mut sight).await?;
@@ -56,6 +56,16 @@ pub async fn pass(
     sight.note_what_was_seen();
     *horizon = std::mem::take(&mut sight.horizon);
     outcome
+}
+
+/// A resource that was there is believed to be gone when a second look says so too: one answer from the past would
+/// otherwise end its life, because what is forgotten is woken by nothing but a change.
+fn not_there(horizon: &mut Horizon) -> Outcome {
+    if std::mem::take(horizon).resource.is_some() {
+        Outcome::Again
+    } else {
+        Outcome::Done
+    }
 }
 
 fn still_open(sight: &Sight, version: lifecycle::Version) -> bool {
