@@ -127,6 +127,11 @@ impl Queue {
         state.queued = false;
         state.running = true;
         let memory = std::mem::take(&mut state.memory);
+        if key.departed.is_some() {
+            // Nothing but this memory tells how to reach its issuer, and a pass may be dropped before its end.
+            state.memory.last.clone_from(&memory.last);
+            state.memory.afterlife = memory.afterlife;
+        }
         let horizon = std::mem::take(&mut state.horizon);
         if let Some(at) = state.timer.take() {
             inner.timers.remove(&(at, key.clone()));
@@ -135,6 +140,22 @@ impl Queue {
             self.ready.notify_one();
         }
         Some((key, memory, horizon))
+    }
+
+    /// Puts in line again what was being worked on when its workers were dropped, as by a lost lease: no pass of theirs
+    /// will come to an end, and what one of them saw is forgotten.
+    pub fn take_up_what_was_dropped(&self) {
+        let mut inner = self.lock();
+        let Inner { ready, states, .. } = &mut *inner;
+        for (key, state) in states.iter_mut().filter(|(_, state)| state.running) {
+            state.running = false;
+            state.pending.clear();
+            if !state.queued {
+                state.queued = true;
+                ready.push_back(key.clone());
+            }
+        }
+        self.ready.notify_one();
     }
 
     /// The pass is over. Events that came meanwhile and show something newer put it back in line at once.
@@ -340,6 +361,45 @@ mod tests {
         assert!(queue.take().is_none(), "never two workers on one resource");
         queue.finish(&taken, memory, horizon("3"), &Then::Wait { until: None });
         assert!(queue.take().is_some());
+    }
+
+    #[test]
+    fn what_was_dropped_in_mid_pass_is_taken_up_once_more_and_no_other() {
+        let queue = Queue::default();
+        for name in ["dropped", "at rest"] {
+            queue.sighted(&key(name), seen("1"));
+        }
+        let (dropped, ..) = queue.take().unwrap();
+        let (other, memory, _) = queue.take().unwrap();
+        queue.finish(&other, memory, horizon("1"), &Then::Wait { until: None });
+        queue.sighted(&dropped, seen("2"));
+        assert!(
+            queue.take().is_none(),
+            "as far as anybody knows it is worked on"
+        );
+        queue.take_up_what_was_dropped();
+        assert_eq!(queue.take().unwrap().0, key("dropped"));
+        assert!(queue.take().is_none());
+    }
+
+    #[test]
+    fn what_is_known_of_the_departed_outlives_a_dropped_pass() {
+        let queue = Queue::default();
+        let departed = Key {
+            departed: Some("uid".into()),
+            ..key("a")
+        };
+        let remains = Memory {
+            afterlife: 1,
+            ..Memory::default()
+        };
+        let now = Timestamp::from_second(1).unwrap();
+        queue.remember(departed, remains, now);
+        queue.due(now);
+        drop(queue.take().unwrap());
+        queue.take_up_what_was_dropped();
+        let (_, memory, _) = queue.take().unwrap();
+        assert_eq!(memory.afterlife, 1);
     }
 
     #[test]

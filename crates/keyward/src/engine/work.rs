@@ -108,14 +108,19 @@ impl Engine {
                 &elected,
             );
             let lead = async {
-                elected.notified().await;
+                tokio::select! {
+                    () = elected.notified() => {}
+                    () = stop.cancelled() => return,
+                }
                 *world.started.lock().unwrap_or_else(PoisonError::into_inner) = world.now();
+                world.queue.take_up_what_was_dropped();
                 self.lead(ours.clone()).await;
             };
+            // Told to stop, the lease is held until the last pass has come to its end: `lead` ends by itself then. Only
+            // a lost lease drops what is under way, because somebody else may have taken it up already.
             tokio::select! {
                 () = hold => ours.cancel(),
                 () = lead => {}
-                () = stop.cancelled() => {}
             }
             world.telemetry.rotations.forget_all();
         }

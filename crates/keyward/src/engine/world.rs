@@ -196,6 +196,11 @@ impl World {
         result
     }
 
+    /// Whether the lease is ours, or none is needed.
+    pub fn leads(&self) -> bool {
+        self.standing.lasts(Duration::ZERO)
+    }
+
     /// Minting and destroying is begun only while the lease outlasts it.
     pub fn may_begin(&self, act: &'static str) -> Result<(), Fault> {
         let needed = self.options.effect_timeout.min(Duration::from_secs(5));
