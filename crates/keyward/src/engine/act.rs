@@ -197,7 +197,15 @@ async fn store(world: &World, sight: &mut Sight, version: Version) -> Result<(),
     let made = sight.as_minted(version);
     let made = made.as_ref().unwrap_or(&sight.object);
     let wish = sight.kind.wish(&sight.object).ok();
-    let swapped = secrets::swapped(known, made, &record, &fresh.values, digest, wish.as_ref());
+    let swapped = secrets::swapped(
+        sight.kind.as_ref(),
+        known,
+        made,
+        &record,
+        &fresh.values,
+        digest,
+        wish.as_ref(),
+    );
     let api = world.secrets(&sight.namespace());
     // A replace carries the resourceVersion that was read, so that a changed Secret refuses it.
     let seen = world

@@ -120,17 +120,16 @@ impl Sight {
             LedgerState::Is(ledger) => ledger.source_of(version).cloned(),
             LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
         };
-        let in_its_secret = || {
-            let made = self.secrets.iter().find(|secret| {
-                secrets::read(self.kind.as_ref(), secret)
-                    .is_some_and(|stored| stored.version == version)
-            });
-            made.and_then(secrets::spec_of)
-        };
-        let spec = recorded
-            .and_then(|source| serde_json::from_str(&source).ok())
-            .or_else(in_its_secret)?;
-        Some(self.with_spec(spec))
+        if let Some(spec) = recorded.and_then(|source| serde_json::from_str(&source).ok()) {
+            return Some(self.with_spec(spec));
+        }
+        let made = self.secrets.iter().find(|secret| {
+            secrets::read(self.kind.as_ref(), secret)
+                .is_some_and(|stored| stored.version == version)
+        })?;
+        let mut object = self.object.clone();
+        secrets::made_of(&made.metadata)?.restore(self.kind.as_ref(), &mut object);
+        Some(object)
     }
 
     fn with_spec(&self, spec: serde_json::Value) -> DynamicObject {

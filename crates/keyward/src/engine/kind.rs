@@ -109,6 +109,12 @@ pub trait Kind: Send + Sync + fmt::Debug {
         object.data.get("spec").cloned()
     }
 
+    /// Annotations on a resource that say what its spec has no field for: where its issuer is, what becomes of it in the
+    /// end. They are written down with each version, as its spec is.
+    fn settings(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The whole id of a credential that an earlier Keyward recorded by less than that, and made with this spec. `None`:
     /// it is whole.
     fn whole_id(

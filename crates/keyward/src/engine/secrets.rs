@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use lifecycle::{Fingerprint, Holder, IssuedId, Role, SecretName, SecretUid, Stored, Version};
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use sources::{SecretValue, Values};
 
@@ -36,7 +37,7 @@ pub fn draft(kind: &dyn Kind, object: &DynamicObject, version: Version, values: 
     );
     let mut secret = bare(kind, object, &limited(&name), "draft");
     annotate(&mut secret, names::VERSION, version.to_string());
-    annotate(&mut secret, names::SOURCE, source_of(object));
+    annotate(&mut secret, names::SOURCE, source_of(kind, object));
     secret.data = Some(data(values));
     secret.immutable = Some(true);
     secret
@@ -53,7 +54,7 @@ pub fn finished(
     let mut secret = bare(kind, object, name.as_str(), "final");
     secret.metadata.finalizers = Some(vec![kind.secret_finalizer().to_owned()]);
     write_record(&mut secret, record);
-    annotate(&mut secret, names::SOURCE, source_of(object));
+    annotate(&mut secret, names::SOURCE, source_of(kind, object));
     secret.data = Some(data(values));
     secret.immutable = Some(true);
     secret
@@ -72,13 +73,14 @@ pub fn reserved(
     secret.metadata.finalizers = Some(vec![kind.secret_finalizer().to_owned()]);
     note_keys(&mut secret, &wish.keys);
     annotate(&mut secret, names::CLAIM, claim.to_string());
-    annotate(&mut secret, names::SOURCE, source_of(object));
+    annotate(&mut secret, names::SOURCE, source_of(kind, object));
     secret
 }
 
 /// The same Secret with a new value in it, whole; to be written only if it is still as it was read. Where only some of
 /// its keys are ours, the others stay.
 pub fn swapped(
+    kind: &dyn Kind,
     present: &Secret,
     object: &DynamicObject,
     record: &Record,
@@ -98,7 +100,7 @@ pub fn swapped(
         put_annotations(&mut secret, &wish.annotations);
     }
     write_record(&mut secret, record);
-    annotate(&mut secret, names::SOURCE, source_of(object));
+    annotate(&mut secret, names::SOURCE, source_of(kind, object));
     let uid = object.uid().unwrap_or_default();
     match digest.then(|| {
         digest_of(
@@ -210,7 +212,7 @@ pub fn adopted(
     note_keys(&mut secret, keys);
     annotate(&mut secret, names::ADOPTED, "true".to_owned());
     annotate(&mut secret, names::CLAIM, claim.to_string());
-    annotate(&mut secret, names::SOURCE, source_of(object));
+    annotate(&mut secret, names::SOURCE, source_of(kind, object));
     let finalizers = secret.finalizers_mut();
     if !finalizers
         .iter()
@@ -308,15 +310,25 @@ fn annotate(secret: &mut Secret, key: &str, value: String) {
     secret.annotations_mut().insert(key.to_owned(), value);
 }
 
-fn source_of(object: &DynamicObject) -> String {
+fn source_of(kind: &dyn Kind, object: &DynamicObject) -> String {
     let types = object.types.as_ref();
     serde_json::json!({
+        "annotations": settings_of(kind, object),
         "apiVersion": types.map(|types| types.api_version.as_str()),
         "kind": types.map(|types| types.kind.as_str()),
         "name": object.name_any(),
         "spec": object.data.get("spec"),
     })
     .to_string()
+}
+
+/// The annotations that belong to what was asked for as much as the spec does.
+fn settings_of(kind: &dyn Kind, object: &DynamicObject) -> BTreeMap<String, String> {
+    let settings = object.annotations().iter();
+    settings
+        .filter(|(key, _)| kind.settings().contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 fn data(values: &Values) -> BTreeMap<String, ByteString> {
@@ -359,9 +371,32 @@ pub fn is_adopted(secret: &Secret) -> bool {
 
 /// The spec with which a version was made, as its Secret records it.
 pub fn spec_of(secret: &Secret) -> Option<serde_json::Value> {
-    let source = secret.annotations().get(names::SOURCE)?;
-    let mut source: serde_json::Value = serde_json::from_str(source).ok()?;
-    Some(source.get_mut("spec")?.take())
+    made_of(&secret.metadata).map(|made| made.spec)
+}
+
+/// What a version was asked for with.
+#[derive(Debug, Deserialize)]
+pub struct MadeOf {
+    pub spec: serde_json::Value,
+    /// `None`: it was made before they were written down.
+    pub annotations: Option<BTreeMap<String, String>>,
+}
+
+impl MadeOf {
+    /// The resource as it was when it asked for this.
+    pub fn restore(self, kind: &dyn Kind, object: &mut DynamicObject) {
+        object.data["spec"] = self.spec;
+        if let Some(annotations) = self.annotations {
+            let present = object.annotations_mut();
+            present.retain(|key, _| !kind.settings().contains(&key.as_str()));
+            present.extend(annotations);
+        }
+    }
+}
+
+pub fn made_of(metadata: &ObjectMeta) -> Option<MadeOf> {
+    let source = metadata.annotations.as_ref()?.get(names::SOURCE)?;
+    serde_json::from_str(source).ok()
 }
 
 /// Kubernetes allows 253 characters; the number at the end must survive.

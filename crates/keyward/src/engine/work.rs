@@ -24,7 +24,7 @@ use super::report::Pruned;
 use super::trouble::Fault;
 use super::watch::watch;
 use super::world::{Clock, Options, Readiness, World};
-use super::{Key, Kind, names};
+use super::{Key, Kind, names, secrets};
 use crate::telemetry::Telemetry;
 
 /// The longest sleep: a clock that jumps, or a machine that slept, is noticed within this time.
@@ -314,7 +314,7 @@ async fn look_for_remains(world: &World, key: &Key) {
             .iter()
             .any(|owner| owner.uid == uid && owner.name == key.name && owner.kind == resource.kind);
         let Some(object) = ours
-            .then(|| remains(&secret.metadata, resource, &uid, key))
+            .then(|| remains(&secret.metadata, world.kinds[key.kind].as_ref(), &uid, key))
             .flatten()
         else {
             continue;
@@ -334,15 +334,9 @@ async fn look_for_remains(world: &World, key: &Key) {
     }
 }
 
-fn remains(
-    metadata: &ObjectMeta,
-    resource: &kube::api::ApiResource,
-    uid: &str,
-    key: &Key,
-) -> Option<DynamicObject> {
-    let source = metadata.annotations.as_ref()?.get(names::SOURCE)?;
-    let source: serde_json::Value = serde_json::from_str(source).ok()?;
-    Some(DynamicObject {
+fn remains(metadata: &ObjectMeta, kind: &dyn Kind, uid: &str, key: &Key) -> Option<DynamicObject> {
+    let resource = kind.resource();
+    let mut object = DynamicObject {
         types: Some(TypeMeta {
             api_version: resource.api_version.clone(),
             kind: resource.kind.clone(),
@@ -353,6 +347,8 @@ fn remains(
             uid: Some(uid.to_owned()),
             ..ObjectMeta::default()
         },
-        data: serde_json::json!({ "spec": source["spec"] }),
-    })
+        data: serde_json::json!({}),
+    };
+    secrets::made_of(metadata)?.restore(kind, &mut object);
+    Some(object)
 }

@@ -184,6 +184,10 @@ impl Kind for AppCred {
         vec![self.keystones.resource.clone()]
     }
 
+    fn settings(&self) -> &'static [&'static str] {
+        spec::SETTINGS
+    }
+
     fn place(&self, object: &DynamicObject) -> String {
         let Ok(spec) = spec(object) else {
             return String::new();

@@ -7,11 +7,22 @@ use serde_json::Value;
 use sources::keystone::{self, Who};
 
 use crate::api::keystone::KeystoneApplicationCredentialSpec as Spec;
+use crate::engine::names;
 
 /// Which project the credential is for, and where user and project are looked up; the designs fix all three.
 const PROJECT: &str = "keyward.dev/project";
 const PROJECT_DOMAIN: &str = "keyward.dev/project-domain";
 const USER_DOMAIN: &str = "keyward.dev/user-domain";
+
+/// Everything that is settled by annotation, here and in [`crate::engine::policy`].
+pub(super) const SETTINGS: &[&str] = &[
+    PROJECT,
+    PROJECT_DOMAIN,
+    USER_DOMAIN,
+    names::DELETION_POLICY,
+    names::MINIMUM_OVERLAP,
+    names::ROLLBACK_WINDOW,
+];
 
 pub(super) fn invalid(detail: impl Into<String>) -> Refusal {
     Refusal {
