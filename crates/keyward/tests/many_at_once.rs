@@ -121,3 +121,38 @@ async fn the_first_are_ready_long_before_the_last_are_begun() {
     );
     drop(operator);
 }
+
+/// A definition without a status part, or a webhook that knows one answer only, looks like somebody who is always
+/// faster.
+#[tokio::test]
+async fn an_api_server_that_refuses_every_write_as_late_is_not_stormed() {
+    let stage = stage().await;
+    let operator = stage.operator().await;
+    stage
+        .until("every watch has listed", || async {
+            operator.engine.world().ready.missing() == 0
+        })
+        .await;
+    stage.server.faults().plan(|line| {
+        if line.user_agent == OPERATOR && line.verb == apiserver::Verb::Patch {
+            apiserver::Fault::Error(409)
+        } else {
+            apiserver::Fault::Pass
+        }
+    });
+    let before = stage.server.faults().count_of(OPERATOR);
+    stage.create().await;
+    stage
+        .until("it waits for its time", || async {
+            let (known, in_line, working) = operator.engine.world().queue.load();
+            let asked = stage.server.faults().count_of(OPERATOR) - before;
+            asked > 40 && (known, in_line, working) == (1, 0, 0)
+        })
+        .await;
+    let asked = stage.server.faults().count_of(OPERATOR) - before;
+    assert!(asked < 200, "{asked} requests for nothing");
+    stage.server.faults().clear();
+    stage
+        .until("it is ready after all", || stage.settled())
+        .await;
+}

@@ -170,6 +170,7 @@ fn event(world: &World, sight: &Sight, note: &Note) -> Event {
     let object = &sight.object;
     let uid = sight.uid();
     let base: String = object.name_any().chars().take(150).collect();
+    let base = base.trim_end_matches(|last: char| !last.is_ascii_alphanumeric());
     let name = match &note.once {
         Some(once) => format!("{base}.{}.{once}", uid.chars().take(8).collect::<String>()),
         None => format!("{base}.{}", world.nonce()),

@@ -97,6 +97,15 @@ impl Logins {
         }
     }
 
+    /// This one is no more: nothing wakes it.
+    pub(super) fn forget(&self, user: &Key) {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        users.retain(|_, (_, keys)| {
+            keys.remove(user);
+            !keys.is_empty()
+        });
+    }
+
     pub(super) fn has_newer(&self, input: &Input, version: &str) -> bool {
         let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         newest

@@ -94,6 +94,8 @@ pub struct Memory {
     pub last: Option<DynamicObject>,
     /// Failures in a row of reaching the API server.
     pub unreachable: u32,
+    /// How often in a row a pass ended with nothing but the wish for another.
+    pub again: u32,
     /// How often the remains of a departed resource were looked for.
     pub afterlife: usize,
 }

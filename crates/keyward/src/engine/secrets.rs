@@ -399,10 +399,19 @@ pub fn made_of(metadata: &ObjectMeta) -> Option<MadeOf> {
     serde_json::from_str(source).ok()
 }
 
-/// Kubernetes allows 253 characters; the number at the end must survive.
+/// Kubernetes allows 253 characters. The number at the end must survive, and of two long names that end alike each needs
+/// its own.
 fn limited(name: &str) -> String {
-    let cut = name.len().saturating_sub(253);
-    name.chars().skip(cut).collect()
+    const MOST: usize = 253;
+    if name.len() <= MOST {
+        return name.to_owned();
+    }
+    let mut short = Fingerprint::of([name]).as_str().to_owned();
+    let cut = name.len() + short.len() + 1 - MOST;
+    let end: String = name.chars().skip(cut).collect();
+    short.push('-');
+    short.push_str(end.trim_start_matches(|first: char| !first.is_ascii_alphanumeric()));
+    short
 }
 
 /// What a Secret says of itself. `None`: it is not ours, or somebody broke its record beyond use.
@@ -460,4 +469,35 @@ pub fn read(kind: &dyn Kind, secret: &Secret) -> Option<Stored> {
         claim: note(names::CLAIM).and_then(|text| text.parse().ok()),
         intact: filled && unchanged && frozen,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_too_long_is_cut_to_one_that_is_allowed_and_its_own() {
+        assert_eq!(limited("db-draft-1-1"), "db-draft-1-1");
+        let long = |first: &str, cut: &str| {
+            let name = format!(
+                "{first}{}{cut}{}-draft-12-3",
+                "a".repeat(25),
+                "b".repeat(220)
+            );
+            limited(&name)
+        };
+        let names = [
+            long("x", "-"),
+            long("y", "-"),
+            long("x", "."),
+            long("x", "--."),
+        ];
+        for (nth, name) in names.iter().enumerate() {
+            assert!(name.len() <= 253 && name.ends_with("-draft-12-3"), "{name}");
+            let label =
+                |label: &str| !label.is_empty() && !label.starts_with('-') && !label.ends_with('-');
+            assert!(name.split('.').all(label), "{name}");
+            assert!(!names[..nth].contains(name), "{name}");
+        }
+    }
 }

@@ -33,6 +33,10 @@ const LONGEST_SLEEP: Duration = Duration::from_hours(1);
 /// How many answers in a row must be older than an earlier one before they are taken for the truth.
 const BELIEVE_THE_PAST_AFTER: u32 = 5;
 
+/// How often in a row a resource is taken up again without a pause. Whoever is faster than us now and then is no reason
+/// to wait; an API server that answers every write as if somebody were is.
+const AT_ONCE: u32 = 3;
+
 /// When the remains of a departed resource are looked for, after its end.
 const AFTERLIFE: [SignedDuration; 2] =
     [SignedDuration::from_mins(1), SignedDuration::from_mins(10)];
@@ -254,6 +258,7 @@ fn later(now: Timestamp, span: SignedDuration) -> Timestamp {
 }
 
 async fn settle(world: &World, key: &Key, memory: &mut Memory, outcome: Outcome) -> Then {
+    let again = std::mem::take(&mut memory.again);
     match outcome {
         Outcome::Rest { wake } if key.departed.is_none() => Then::Wait { until: wake },
         Outcome::Rest { wake: Some(wake) } => Then::Wait { until: Some(wake) },
@@ -264,11 +269,23 @@ async fn settle(world: &World, key: &Key, memory: &mut Memory, outcome: Outcome)
                     until: Some(later(world.now(), *span)),
                 }
             }
-            None => Then::Forget,
+            None => {
+                world.logins.forget(key);
+                Then::Forget
+            }
         },
-        Outcome::Again => Then::Again,
+        Outcome::Again if again < AT_ONCE => {
+            memory.again = again + 1;
+            Then::Again
+        }
+        Outcome::Again => {
+            memory.again = again + 1;
+            Then::Retry {
+                at: later(world.now(), pause(memory.again - AT_ONCE)),
+            }
+        }
         Outcome::Departed { uid } => {
-            world.telemetry.rotations.forget(key);
+            forget(world, key);
             let departed = Key {
                 departed: Some(uid),
                 ..key.clone()
@@ -284,12 +301,18 @@ async fn settle(world: &World, key: &Key, memory: &mut Memory, outcome: Outcome)
         }
         Outcome::Done => {
             if key.departed.is_none() {
-                world.telemetry.rotations.forget(key);
+                forget(world, key);
                 look_for_remains(world, key).await;
             }
             Then::Forget
         }
     }
+}
+
+/// What counts or wakes a resource that is no more.
+fn forget(world: &World, key: &Key) {
+    world.telemetry.rotations.forget(key);
+    world.logins.forget(key);
 }
 
 /// Secrets of ours whose resource is no more, as after a removal by force: each tells whose it was and how to reach its

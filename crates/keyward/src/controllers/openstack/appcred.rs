@@ -251,6 +251,7 @@ impl Kind for AppCred {
         id: &IssuedId,
     ) -> Vec<SecretName> {
         let service: String = service(object).chars().take(150).collect();
+        let service = service.trim_end_matches(|last: char| !last.is_ascii_alphanumeric());
         let id = keystone::credential_id(id);
         let mut names: Vec<String> = ID_LENGTHS
             .iter()
