@@ -57,8 +57,6 @@ pub trait Line: Clone + 'static {
 
     /// Counts from 1, from the start or the last [`Faults::reset`].
     fn n(&self) -> u64;
-
-    fn number(&mut self, n: u64);
 }
 
 /// A remembered request and how it ended.
@@ -246,11 +244,11 @@ impl<L: Line> Faults<L> {
         self.inner().under_way.arrived()
     }
 
-    /// Writes a request down and says what becomes of it.
-    pub(crate) fn meet(&self, mut line: L) -> (Place, L, Fault) {
+    /// Writes a request down, once it has its number, and says what becomes of it.
+    pub(crate) fn meet(&self, line: impl FnOnce(u64) -> L) -> (Place, L, Fault) {
         let mut inner = self.inner();
         let index = inner.log.len();
-        line.number(index as u64 + 1);
+        let line = line(index as u64 + 1);
         let fault = match &mut inner.plan {
             Some(plan) => plan(&line),
             None => Fault::Pass,
@@ -291,8 +289,8 @@ mod tests {
     use crate::proxy::RequestLine;
 
     fn meet(faults: &Faults<RequestLine>, kind: &str) -> Fault {
-        let line = RequestLine {
-            n: 0,
+        let line = |n| RequestLine {
+            n,
             method: "GET".into(),
             path: "/a/b".into(),
             kind: kind.into(),

@@ -286,6 +286,13 @@ pub(super) fn sum(judged: &[Judged]) -> String {
 }
 
 #[cfg(test)]
+pub(super) fn names_of_missed(judged: Vec<Judged>) -> Vec<String> {
+    let judged = judged.into_iter();
+    let missed = judged.filter(|line| line.verdict == Verdict::Missed);
+    missed.map(|line| line.what).collect()
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::bench::Phase;
@@ -314,10 +321,7 @@ mod tests {
     }
 
     fn missed(all: &[Figures]) -> Vec<String> {
-        let missed = judge(all)
-            .into_iter()
-            .filter(|line| line.verdict == Verdict::Missed);
-        missed.map(|line| line.what).collect()
+        names_of_missed(judge(all))
     }
 
     #[test]

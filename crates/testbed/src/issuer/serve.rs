@@ -76,7 +76,7 @@ async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Reply
         .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "))
         .map(str::to_owned);
     let _under_way = shared.faults.arrived();
-    let (place, line, fault) = shared.faults.meet(line_of(&realm, &call));
+    let (place, line, fault) = shared.faults.meet(|n| line_of(n, &realm, &call));
     let asked = Parked { realm, login, call };
     let apply = |asked| {
         let answer = shared.apply(asked);
@@ -171,7 +171,7 @@ fn parsed<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Answer> {
     serde_json::from_slice(body).map_err(|_| Answer::error(400, "not the JSON this call needs"))
 }
 
-fn line_of(realm: &str, call: &Call) -> RequestLine {
+fn line_of(n: u64, realm: &str, call: &Call) -> RequestLine {
     let (verb, what, name) = match call {
         Call::List { prefix } => (Verb::List, "", prefix.as_str()),
         Call::Look { id } => (Verb::Look, id.as_str(), ""),
@@ -182,7 +182,7 @@ fn line_of(realm: &str, call: &Call) -> RequestLine {
         Call::Login(_) => (Verb::Login, "", ""),
     };
     RequestLine {
-        n: 0,
+        n,
         verb,
         realm: realm.into(),
         what: what.into(),

@@ -28,10 +28,6 @@ impl Line for RequestLine {
     fn n(&self) -> u64 {
         self.n
     }
-
-    fn number(&mut self, n: u64) {
-        self.n = n;
-    }
 }
 
 impl fmt::Display for RequestLine {

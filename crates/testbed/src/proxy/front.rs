@@ -303,11 +303,12 @@ async fn pass(shared: Arc<Shared>, mut asked: Asked) -> Outcome {
             Err(_) => Outcome::Broken,
         };
     }
-    let (place, line, fault) = shared.faults.meet(RequestLine {
-        n: 0,
+    let kind = shared.backend.kind(&asked);
+    let (place, line, fault) = shared.faults.meet(|n| RequestLine {
+        n,
         method: asked.method.to_string(),
         path: asked.path().to_owned(),
-        kind: shared.backend.kind(&asked),
+        kind,
     });
     let answer = async |asked: Asked| {
         let answered = shared.backend.answer(asked).await?;

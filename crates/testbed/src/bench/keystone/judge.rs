@@ -21,38 +21,146 @@ pub fn judge(all: &[Figures]) -> Vec<Judged> {
     all.iter().flat_map(of_one_size).collect()
 }
 
+/// One of the four stretches of a round.
+type Stretch = fn(&Round) -> &Sample;
+const BARE: Stretch = |round| &round.bare;
+const VERIFYING: Stretch = |round| &round.verifying;
+const MINT: Stretch = |round| &round.mint;
+const ROTATION: Stretch = |round| &round.rotation;
+
+/// What a stretch took.
+type Took = fn(&Sample) -> f64;
+const SECONDS: Took = |one| one.seconds;
+const KEYSTONE_CPU: Took = |one| one.keystone_cpu_seconds;
+const OPERATOR_CPU: Took = |one| one.operator_cpu_seconds;
+
 fn of_one_size(figures: &Figures) -> Vec<Judged> {
     let mut s = Sheet::new(Some(figures.n));
-    let each = f64::from(figures.n.max(1));
     s.tell("rounds", count(figures.rounds.len() as u64), 0);
     times(&mut s, figures);
-    let mint = |requests: &dyn Fn(&Sample) -> u64| {
-        figures.most_each(|round: &Round| &round.mint, requests)
+    ratios(&mut s, figures);
+    cpu(&mut s, figures);
+    s.tell(
+        "rotation of all, until the old are revoked (s)",
+        middle(figures, ROTATION, SECONDS),
+        1,
+    );
+    requests(&mut s, figures);
+    s.lines
+}
+
+fn middle(figures: &Figures, stretch: Stretch, took: Took) -> f64 {
+    figures.middle(|round| took(stretch(round)))
+}
+
+fn times(s: &mut Sheet, figures: &Figures) {
+    for (what, stretch) in [
+        ("bare floor, until all are Ready (s)", BARE),
+        ("verifying floor, until all are Ready (s)", VERIFYING),
+        ("operator, until all are Ready (s)", MINT),
+    ] {
+        s.tell(what, middle(figures, stretch, SECONDS), 1);
+    }
+}
+
+/// They are taken within a round, whose runs are minutes apart, and not between rounds.
+fn ratios(s: &mut Sheet, figures: &Figures) {
+    let large = figures.n >= LARGE;
+    let mut ratio = |what: &str, took: Took, [one, other]: [Stretch; 2], target: Option<f64>| {
+        let ratio = figures.middle(|round| took(one(round)) / took(other(round)));
+        match target.filter(|_| large) {
+            Some(target) => s.at_most(what, ratio, target, 2),
+            None => s.tell(what, ratio, 2),
+        }
+    };
+    ratio(
+        "operator / verifying floor",
+        SECONDS,
+        [MINT, VERIFYING],
+        Some(OF_VERIFYING),
+    );
+    ratio(
+        "operator / bare floor",
+        SECONDS,
+        [MINT, BARE],
+        Some(OF_BARE),
+    );
+    if large {
+        ratio(
+            "verifying floor / operator (more: too busy to tell)",
+            SECONDS,
+            [VERIFYING, MINT],
+            Some(FLOOR_ABOVE),
+        );
+        ratio(
+            "bare floor / verifying floor (more: too busy to tell)",
+            SECONDS,
+            [BARE, VERIFYING],
+            Some(FLOOR_ABOVE),
+        );
+    }
+    ratio(
+        "Keystone's CPU, operator / verifying floor",
+        KEYSTONE_CPU,
+        [MINT, VERIFYING],
+        Some(OF_VERIFYING),
+    );
+    ratio(
+        "Keystone's CPU, operator / bare floor",
+        KEYSTONE_CPU,
+        [MINT, BARE],
+        None,
+    );
+}
+
+fn cpu(s: &mut Sheet, figures: &Figures) {
+    let each = 1e3 / f64::from(figures.n.max(1));
+    for (what, stretch, of) in [
+        ("Keystone's CPU, bare floor (ms each)", BARE, KEYSTONE_CPU),
+        (
+            "Keystone's CPU, verifying floor (ms each)",
+            VERIFYING,
+            KEYSTONE_CPU,
+        ),
+        ("Keystone's CPU, operator (ms each)", MINT, KEYSTONE_CPU),
+        ("Keystone's CPU, rotation (ms each)", ROTATION, KEYSTONE_CPU),
+        (
+            "operator's own CPU, first mint (ms each)",
+            MINT,
+            OPERATOR_CPU,
+        ),
+    ] {
+        s.tell(what, middle(figures, stretch, of) * each, 2);
+    }
+}
+
+fn requests(s: &mut Sheet, figures: &Figures) {
+    let of_kind = |stretch: Stretch, kind: &str| {
+        figures.most_each(stretch, |one: &Sample| one.at_keystone_for(kind))
     };
     s.at_most(
         "first mint, Keystone requests beyond the shared login",
-        mint(&|one| one.at_keystone() - one.at_keystone_for(LOGIN_BY_PASSWORD)),
+        figures.most_each(MINT, |one| {
+            one.at_keystone() - one.at_keystone_for(LOGIN_BY_PASSWORD)
+        }),
         MINT_KEYSTONE,
         2,
     );
-    s.tell("of them lists", mint(&|one| one.at_keystone_for(LIST)), 3);
+    s.tell("of them lists", of_kind(MINT, LIST), 3);
     s.tell(
         "logins by password, in all",
-        mint(&|one| one.at_keystone_for(LOGIN_BY_PASSWORD)) * each,
+        of_kind(MINT, LOGIN_BY_PASSWORD) * f64::from(figures.n.max(1)),
         0,
     );
     s.at_most(
         "first mint, API-server requests",
-        mint(&|one| one.api_requests),
+        figures.most_each(MINT, |one| one.api_requests),
         MINT_API,
         2,
     );
-    let rotation = |requests: &dyn Fn(&Sample) -> u64| {
-        figures.most_each(|round: &Round| &round.rotation, requests)
-    };
     s.tell(
         "rotation with retirement, Keystone requests",
-        rotation(&Sample::at_keystone),
+        figures.most_each(ROTATION, Sample::at_keystone),
         2,
     );
     for (what, kind) in [
@@ -64,99 +172,12 @@ fn of_one_size(figures: &Figures) -> Vec<Judged> {
         ),
         ("of them deletes", DELETE),
     ] {
-        s.tell(what, rotation(&|one| one.at_keystone_for(kind)), 3);
+        s.tell(what, of_kind(ROTATION, kind), 3);
     }
     s.tell(
         "rotation with retirement, API-server requests",
-        rotation(&|one| one.api_requests),
+        figures.most_each(ROTATION, |one| one.api_requests),
         2,
-    );
-    s.lines
-}
-
-/// A figure of one round. Ratios are taken within a round, whose runs are minutes apart, and not between rounds.
-type OfRound = fn(&Round) -> f64;
-
-fn times(s: &mut Sheet, figures: &Figures) {
-    for (what, seconds) in [
-        (
-            "bare floor, until all are Ready (s)",
-            (|round| round.bare.seconds) as OfRound,
-        ),
-        ("verifying floor, until all are Ready (s)", |round| {
-            round.verifying.seconds
-        }),
-        ("operator, until all are Ready (s)", |round| {
-            round.mint.seconds
-        }),
-    ] {
-        s.tell(what, figures.middle(seconds), 1);
-    }
-    let large = figures.n >= LARGE;
-    let mut ratio = |what: &str, ratio: OfRound, target: Option<f64>| {
-        let ratio = figures.middle(ratio);
-        match target.filter(|_| large) {
-            Some(target) => s.at_most(what, ratio, target, 2),
-            None => s.tell(what, ratio, 2),
-        }
-    };
-    ratio(
-        "operator / verifying floor",
-        |round| round.mint.seconds / round.verifying.seconds,
-        Some(OF_VERIFYING),
-    );
-    ratio(
-        "operator / bare floor",
-        |round| round.mint.seconds / round.bare.seconds,
-        Some(OF_BARE),
-    );
-    if large {
-        ratio(
-            "verifying floor / operator (more: too busy to tell)",
-            |round| round.verifying.seconds / round.mint.seconds,
-            Some(FLOOR_ABOVE),
-        );
-        ratio(
-            "bare floor / verifying floor (more: too busy to tell)",
-            |round| round.bare.seconds / round.verifying.seconds,
-            Some(FLOOR_ABOVE),
-        );
-    }
-    ratio(
-        "Keystone's CPU, operator / verifying floor",
-        |round| round.mint.keystone_cpu_seconds / round.verifying.keystone_cpu_seconds,
-        Some(OF_VERIFYING),
-    );
-    ratio(
-        "Keystone's CPU, operator / bare floor",
-        |round| round.mint.keystone_cpu_seconds / round.bare.keystone_cpu_seconds,
-        None,
-    );
-    let each = 1e3 / f64::from(figures.n.max(1));
-    for (what, cpu) in [
-        (
-            "Keystone's CPU, bare floor (ms each)",
-            (|round| round.bare.keystone_cpu_seconds) as OfRound,
-        ),
-        ("Keystone's CPU, verifying floor (ms each)", |round| {
-            round.verifying.keystone_cpu_seconds
-        }),
-        ("Keystone's CPU, operator (ms each)", |round| {
-            round.mint.keystone_cpu_seconds
-        }),
-        ("Keystone's CPU, rotation (ms each)", |round| {
-            round.rotation.keystone_cpu_seconds
-        }),
-        ("operator's own CPU, first mint (ms each)", |round| {
-            round.mint.operator_cpu_seconds
-        }),
-    ] {
-        s.tell(what, figures.middle(cpu) * each, 2);
-    }
-    s.tell(
-        "rotation of all, until the old are revoked (s)",
-        figures.middle(|round| round.rotation.seconds),
-        1,
     );
 }
 
@@ -219,7 +240,7 @@ fn breakdown(requests: &BTreeMap<String, u64>, n: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::judge::Verdict;
+    use super::super::super::judge::names_of_missed;
     use super::*;
 
     fn figures(n: u32, seconds: [f64; 3]) -> Figures {
@@ -251,10 +272,7 @@ mod tests {
     }
 
     fn missed(all: &[Figures]) -> Vec<String> {
-        let missed = judge(all)
-            .into_iter()
-            .filter(|line| line.verdict == Verdict::Missed);
-        missed.map(|line| line.what).collect()
+        names_of_missed(judge(all))
     }
 
     #[test]
