@@ -4,30 +4,22 @@
 
 mod cloud;
 
-use std::time::Duration;
-
-use cloud::{Cloud, Issuer, NAME, OPERATOR, USER};
+use cloud::openings::ready_in;
+use cloud::{Cloud, NAME, OPERATOR, Running, USER};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
-use testbed::keystone::{self, standin::StandIn};
+use testbed::keystone;
 use testbed::proxy::Fault;
 
 const ADMIN: &str = "keystone-admin";
 
-/// A resource that is ready, at a Keystone that locks accounts after three wrong passwords.
-async fn ready() -> (Cloud, cloud::Running) {
-    let options = keystone::Options {
-        lockout: Some(keystone::Lockout {
-            attempts: 3,
-            lasts: Duration::from_mins(30),
-        }),
-        ..keystone::Options::default()
-    };
-    let cloud = Cloud::over(Issuer::StandIn(StandIn::start(options).unwrap())).await;
-    let operator = cloud.operator().await;
-    cloud.create().await;
-    cloud.until_ready().await;
-    (cloud, operator)
+/// A cloud in which the example is ready and Keystone's administrator on offer; its operator, and what it handed out.
+async fn ready_with_administrator() -> (Cloud, Running, (String, String)) {
+    let (cloud, operator, _) = ready_in(Cloud::locking_accounts().await).await;
+    add_admin_password(&cloud).await;
+    offer(&cloud).await;
+    let credential = cloud.handed_out().await;
+    (cloud, operator, credential)
 }
 
 /// The owner of Keystone offers its administrator, with the Secret that the KeystoneAPI names.
@@ -63,13 +55,6 @@ async fn remove_password_of_barbican(cloud: &Cloud) {
         .unwrap();
 }
 
-/// Logins by password that Keystone answered so.
-fn logins(cloud: &Cloud, status: u16) -> usize {
-    cloud.faults().count_where(|asked| {
-        asked.line.kind == keystone::LOGIN_BY_PASSWORD && asked.status == Some(status)
-    })
-}
-
 /// Whether the operator ever asked for the administrator's Secret.
 fn has_read_the_admins_secret(cloud: &Cloud) -> bool {
     let log = cloud.server.faults().log();
@@ -78,26 +63,17 @@ fn has_read_the_admins_secret(cloud: &Cloud) -> bool {
         .any(|logged| logged.line.name == ADMIN)
 }
 
-async fn says(cloud: &Cloud, kind: &str, part: &str) -> bool {
-    let condition = cloud.condition(NAME, kind).await;
-    let message = condition["message"].as_str().unwrap_or_default();
-    message.contains(part)
-}
-
 /// The password was changed at Keystone, and nobody changed the Secret.
 #[tokio::test]
 async fn a_deletion_whose_password_is_wrong_ends_as_the_administrator() {
-    let (cloud, _operator) = ready().await;
-    add_admin_password(&cloud).await;
-    offer(&cloud).await;
-    let old = cloud.handed_out().await;
+    let (cloud, _operator, old) = ready_with_administrator().await;
     cloud.admin.set_password(USER, "another").await.unwrap();
     cloud.delete(NAME).await;
     cloud.until_gone(NAME).await;
     assert_eq!(cloud.log_in(&old).await, 404);
     assert!(cloud.live().await.is_empty());
     assert!(cloud.ours().await.is_empty());
-    assert_eq!(logins(&cloud, 401), 1, "the wrong password is tried once");
+    assert_eq!(cloud.logins(401), 1, "the wrong password is tried once");
     let told = |(reason, text): &(String, String)| {
         reason == "Revoked" && text.contains("as the administrator")
     };
@@ -122,7 +98,9 @@ async fn a_deletion_whose_password_is_gone_ends_as_the_administrator_once_that_i
     cloud.delete(NAME).await;
     let _operator = cloud.operator().await;
     cloud
-        .until("it is told", || says(&cloud, "Ready", "BarbicanPassword"))
+        .until("it is told", || {
+            cloud.says(NAME, "Ready", "BarbicanPassword")
+        })
         .await;
     assert_eq!(cloud.log_in(&old).await, 201);
     assert!(!has_read_the_admins_secret(&cloud));
@@ -132,7 +110,7 @@ async fn a_deletion_whose_password_is_gone_ends_as_the_administrator_once_that_i
     assert_eq!(cloud.log_in(&old).await, 404);
     assert!(cloud.live().await.is_empty());
     assert!(cloud.ours().await.is_empty());
-    assert_eq!(logins(&cloud, 401), 0);
+    assert_eq!(cloud.logins(401), 0);
 }
 
 /// What a lost reply left behind is found by the administrator too, or nobody could say that nothing is left.
@@ -142,17 +120,7 @@ async fn an_orphan_is_found_and_ended_by_the_administrator_before_the_resource_g
     add_admin_password(&cloud).await;
     offer(&cloud).await;
     let operator = cloud.operator().await;
-    // The operator dies when Keystone has committed and before it knows.
-    let killer = operator.killer();
-    cloud.faults().on_crash(move |_| killer.abort());
-    cloud.faults().next(keystone::CREATE, Fault::CrashAfter);
-    cloud.create().await;
-    cloud
-        .until("Keystone has it", || async {
-            cloud.live().await.len() == 1
-        })
-        .await;
-    cloud.faults().clear();
+    cloud.create_and_die(&operator).await;
     remove_password_of_barbican(&cloud).await;
     cloud.delete(NAME).await;
     let _operator = cloud.operator().await;
@@ -164,10 +132,7 @@ async fn an_orphan_is_found_and_ended_by_the_administrator_before_the_resource_g
 /// The login works, but Keystone does not let it delete.
 #[tokio::test]
 async fn one_that_its_user_may_not_revoke_is_revoked_by_the_administrator() {
-    let (cloud, _operator) = ready().await;
-    add_admin_password(&cloud).await;
-    offer(&cloud).await;
-    let old = cloud.handed_out().await;
+    let (cloud, _operator, old) = ready_with_administrator().await;
     cloud.faults().next(keystone::DELETE, Fault::Error(403));
     cloud.annotate("keyward.dev/rotate", "1").await;
     cloud.until_rotated_from(&old.0).await;
@@ -175,16 +140,13 @@ async fn one_that_its_user_may_not_revoke_is_revoked_by_the_administrator() {
     assert_eq!(cloud.log_in(&old).await, 404);
     assert_eq!(cloud.live().await.len(), 1);
     assert_eq!(cloud.faults().count(keystone::DELETE), 2);
-    assert_eq!(logins(&cloud, 201), 2, "one each");
+    assert_eq!(cloud.logins(201), 2, "one each");
 }
 
 /// The spec names another user now, and the old one's password is gone.
 #[tokio::test]
 async fn an_old_version_of_a_user_whose_password_is_gone_is_revoked_by_the_administrator() {
-    let (cloud, operator) = ready().await;
-    add_admin_password(&cloud).await;
-    offer(&cloud).await;
-    let old = cloud.handed_out().await;
+    let (cloud, operator, old) = ready_with_administrator().await;
     operator.stop().await;
     remove_password_of_barbican(&cloud).await;
     cloud
@@ -201,10 +163,7 @@ async fn an_old_version_of_a_user_whose_password_is_gone_is_revoked_by_the_admin
 /// A wrong password stops rotation, whatever the administrator could do.
 #[tokio::test]
 async fn the_administrator_makes_lists_and_verifies_nothing_for_a_resource_that_stays() {
-    let (cloud, _operator) = ready().await;
-    add_admin_password(&cloud).await;
-    offer(&cloud).await;
-    let first = cloud.text("acID").await;
+    let (cloud, _operator, (first, _)) = ready_with_administrator().await;
     cloud.admin.set_password(USER, "another").await.unwrap();
     cloud.annotate("keyward.dev/rotate", "1").await;
     cloud
@@ -222,16 +181,15 @@ async fn the_administrator_makes_lists_and_verifies_nothing_for_a_resource_that_
         .await;
     assert_eq!(cloud.text("acID").await, first);
     assert_eq!(cloud.live_ids().await, [first]);
-    assert_eq!(logins(&cloud, 201), 1, "the administrator never logged in");
-    assert_eq!(logins(&cloud, 401), 1);
+    assert_eq!(cloud.logins(201), 1, "the administrator never logged in");
+    assert_eq!(cloud.logins(401), 1);
 }
 
 /// Nothing but the revoke that needs it minds, and its text says what is missing.
 #[tokio::test]
 async fn what_is_missing_of_the_administrator_is_told_by_the_revoke_that_needs_it() {
-    let (cloud, _operator) = ready().await;
+    let (cloud, _operator, first) = ready_in(Cloud::locking_accounts().await).await;
     offer(&cloud).await;
-    let first = cloud.text("acID").await;
     cloud.annotate("keyward.dev/rotate", "1").await;
     let second = cloud.until_rotated_from(&first).await;
     cloud.until_ready().await;
@@ -241,7 +199,7 @@ async fn what_is_missing_of_the_administrator_is_told_by_the_revoke_that_needs_i
     let third = cloud.until_rotated_from(&second).await;
     let missing = "the administrator cannot step in: there is no Secret keystone-admin";
     cloud
-        .until("it is told", || says(&cloud, "Reconciling", missing))
+        .until("it is told", || cloud.says(NAME, "Reconciling", missing))
         .await;
     assert!(cloud.is_ready(NAME).await);
     // The Secret itself is the occasion, not the end of some back-off.
@@ -253,7 +211,7 @@ async fn what_is_missing_of_the_administrator_is_told_by_the_revoke_that_needs_i
 /// Three wrong passwords would lock out whoever runs the cloud.
 #[tokio::test]
 async fn a_wrong_password_of_the_administrator_is_tried_once_too() {
-    let (cloud, _operator) = ready().await;
+    let (cloud, _operator, _) = ready_in(Cloud::locking_accounts().await).await;
     cloud
         .add_secret(ADMIN, &json!({ "AdminPassword": "wrong" }))
         .await;
@@ -262,7 +220,7 @@ async fn a_wrong_password_of_the_administrator_is_tried_once_too() {
     cloud.delete(NAME).await;
     let neither = "neither the user's own login can do it nor the administrator's";
     cloud
-        .until("it is told", || says(&cloud, "Ready", neither))
+        .until("it is told", || cloud.says(NAME, "Ready", neither))
         .await;
     for turn in 0..20 {
         cloud.annotate("example.org/look", &turn.to_string()).await;
@@ -270,9 +228,9 @@ async fn a_wrong_password_of_the_administrator_is_tried_once_too() {
     cloud.clock.jump(13 * 3600);
     cloud.annotate("example.org/look", "later").await;
     cloud
-        .until("it is told again", || says(&cloud, "Ready", neither))
+        .until("it is told again", || cloud.says(NAME, "Ready", neither))
         .await;
-    assert_eq!(logins(&cloud, 401), 2, "one each");
+    assert_eq!(cloud.logins(401), 2, "one each");
 
     cloud
         .secrets()

@@ -4,7 +4,8 @@
 
 mod cloud;
 
-use cloud::{CONSUMER, Cloud, Issuer, NAME, NAMESPACE, OPERATOR, USER};
+use cloud::openings::ready;
+use cloud::{CONSUMER, Cloud, Issuer, NAME, OPERATOR, USER};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -170,10 +171,7 @@ async fn a_new_resource_has_everything_that_the_designs_name() {
 /// Side effects are bounded: what a first mint and a rotation cost.
 #[tokio::test]
 async fn a_mint_costs_three_requests_at_keystone_beyond_the_shared_login() {
-    let cloud = Cloud::new().await;
-    let _operator = cloud.operator().await;
-    cloud.create().await;
-    cloud.until_ready().await;
+    let (cloud, _operator, first) = ready().await;
     let counts = cloud.faults().counts();
     assert_eq!(counts.get(keystone::LOGIN_BY_PASSWORD), Some(&1));
     assert_eq!(counts.get(keystone::LIST), Some(&1));
@@ -196,7 +194,6 @@ async fn a_mint_costs_three_requests_at_keystone_beyond_the_shared_login() {
     );
 
     cloud.faults().reset();
-    let first = cloud.text("acID").await;
     cloud.annotate("keyward.dev/rotate", "1").await;
     cloud.until_rotated_from(&first).await;
     cloud.until_ready().await;
@@ -269,11 +266,7 @@ async fn resources_made_together_each_get_what_they_ask_for() {
 #[tokio::test]
 async fn without_a_keystone_api_nothing_is_ready_and_it_is_taken_up_when_it_comes() {
     let cloud = Cloud::new().await;
-    cloud
-        .keystone_apis()
-        .delete("keystone", &kube::api::DeleteParams::default())
-        .await
-        .unwrap();
+    cloud.remove_keystone_api().await;
     let _operator = cloud.operator().await;
     for name in ["ac-a", "ac-b", "ac-c"] {
         cloud.create_this(cloud::named(name)).await;
@@ -285,15 +278,9 @@ async fn without_a_keystone_api_nothing_is_ready_and_it_is_taken_up_when_it_come
                 said["status"] == "False" && said["reason"] == "IssuerMissing"
             })
             .await;
-        let ready = cloud.condition(name, "Ready").await;
-        assert_eq!(ready["status"], "False");
-        assert!(
-            ready["message"]
-                .as_str()
-                .unwrap()
-                .contains("there is no KeystoneAPI"),
-            "{ready}"
-        );
+        assert!(!cloud.is_ready(name).await);
+        let said = cloud.says(name, "Ready", "there is no KeystoneAPI").await;
+        assert!(said, "{}", cloud.describe().await);
     }
     assert_eq!(cloud.faults().total(), 0, "nobody was asked");
 
@@ -318,11 +305,7 @@ async fn without_a_keystone_api_nothing_is_ready_and_it_is_taken_up_when_it_come
 #[tokio::test]
 async fn deleting_a_resource_that_never_had_a_keystone_api_ends() {
     let cloud = Cloud::new().await;
-    cloud
-        .keystone_apis()
-        .delete("keystone", &kube::api::DeleteParams::default())
-        .await
-        .unwrap();
+    cloud.remove_keystone_api().await;
     let _operator = cloud.operator().await;
     cloud.create().await;
     cloud
@@ -357,16 +340,7 @@ async fn deletion_takes_all_of_its_own_and_nothing_of_anybody_else() {
         .unwrap()
         .to_owned();
     assert!(cloud.hold(&old, CONSUMER).await);
-    let patch = json!({ "metadata": { "annotations": { "keyward.dev/rotate": "1" } } });
-    cloud
-        .appcreds()
-        .patch(
-            "foo",
-            &kube::api::PatchParams::default(),
-            &kube::api::Patch::Merge(&patch),
-        )
-        .await
-        .unwrap();
+    cloud.annotate_named("foo", "keyward.dev/rotate", "1").await;
     cloud
         .until("two versions", || async {
             cloud.status_of("foo").await["live"] == 2
@@ -451,10 +425,7 @@ async fn what_makes_no_sense_is_refused_at_admission() {
 /// J1, J2 are in the walk of every crash; this is that walk's bottom line at Keystone: a restart mints nothing.
 #[tokio::test]
 async fn a_restart_asks_nothing_and_writes_nothing() {
-    let cloud = Cloud::new().await;
-    let operator = cloud.operator().await;
-    cloud.create().await;
-    cloud.until_ready().await;
+    let (cloud, operator, _) = ready().await;
     operator.stop().await;
     cloud.faults().reset();
     let before = cloud.writes();
@@ -471,5 +442,4 @@ async fn a_restart_asks_nothing_and_writes_nothing() {
     cloud.until("it has looked", looked).await;
     assert_eq!(cloud.writes(), before);
     assert_eq!(cloud.faults().total(), 0);
-    let _ = NAMESPACE;
 }

@@ -4,11 +4,12 @@
 
 mod cloud;
 
-use cloud::{Cloud, NAME, NAMESPACE};
+use cloud::openings::ready;
+use cloud::{Cloud, NAME, NAMESPACE, Running};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
-use serde_json::{Value, json};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 const CONFIG: &str = "nova-cell1-compute-config";
@@ -85,12 +86,7 @@ async fn render(cloud: &Cloud, secret: &str, text: &str) {
         cloud.add_secret(secret, &data).await;
         return;
     }
-    let patch = Patch::Merge(json!({ "stringData": data }));
-    cloud
-        .secrets()
-        .patch(secret, &PatchParams::default(), &patch)
-        .await
-        .unwrap();
+    cloud.write(secret, &data).await.unwrap();
 }
 
 fn logs_in_with(id: &str) -> String {
@@ -100,7 +96,7 @@ fn logs_in_with(id: &str) -> String {
 }
 
 /// A resource whose credential was rendered and deployed to all nodes, and then rotated.
-async fn rotated_under_nodes(mark: Option<&str>) -> (Cloud, cloud::Running, String, String) {
+async fn rotated_under_nodes(mark: Option<&str>) -> (Cloud, Running, String, String) {
     let cloud = Cloud::new().await;
     cloud.server.install(&definition()).unwrap();
     let operator = cloud.operator().await;
@@ -166,11 +162,7 @@ async fn a_resource_that_is_not_for_nodes_does_not_wait_for_them() {
 /// B2: neither node sets nor their kind.
 #[tokio::test]
 async fn without_node_sets_nobody_waits_for_nodes() {
-    let cloud = Cloud::new().await;
-    let _operator = cloud.operator().await;
-    cloud.create().await;
-    cloud.until_ready().await;
-    let first = cloud.text("acID").await;
+    let (cloud, _operator, first) = ready().await;
     cloud.annotate("keyward.dev/rotate", "1").await;
     cloud.until_rotated_from(&first).await;
     cloud.until_ready().await;
@@ -232,5 +224,4 @@ async fn an_unrelated_secret_that_nodes_are_behind_with_blocks_nothing() {
     look(&cloud).await;
     cloud.until_ready().await;
     assert_eq!(cloud.live_ids().await, [second]);
-    let _: Value = cloud.status().await;
 }

@@ -4,13 +4,15 @@
 
 mod cloud;
 
-use cloud::{Cloud, NAME, NAMESPACE, USER};
+use cloud::{Cloud, NAME, NAMESPACE, Running, USER};
 use kube::ResourceExt;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 use testbed::keystone;
 
 const PROTECTION: &str = "openstack.org/ac-secret-protection";
+/// The one Secret of the first design, whatever it held.
+const LEGACY: &str = "ac-barbican-secret";
 
 /// A7, J28: the mutable Secret of the first design.
 #[tokio::test]
@@ -20,9 +22,9 @@ async fn a_predecessors_secret_is_taken_over_and_the_next_one_is_immutable() {
     let _operator = cloud.operator().await;
     cloud.until_ready().await;
     assert_eq!(cloud.text("acID").await, legacy.0, "no needless rotation");
-    assert_eq!(cloud.text("secretName").await, "ac-barbican-secret");
+    assert_eq!(cloud.text("secretName").await, LEGACY);
     assert_eq!(cloud.live_ids().await, [legacy.0.as_str()]);
-    let secret = cloud.secret("ac-barbican-secret").await.unwrap();
+    let secret = cloud.secret(LEGACY).await.unwrap();
     assert_eq!(
         secret.labels()["application-credential-service"],
         "barbican"
@@ -31,7 +33,7 @@ async fn a_predecessors_secret_is_taken_over_and_the_next_one_is_immutable() {
     cloud.annotate("keyward.dev/rotate", "1").await;
     let second = cloud.until_rotated_from(&legacy.0).await;
     cloud.until_ready().await;
-    assert!(cloud.secret("ac-barbican-secret").await.is_none(), "reaped");
+    assert!(cloud.secret(LEGACY).await.is_none(), "reaped");
     assert_eq!(cloud.log_in(&legacy).await, 404);
     assert_eq!(cloud.live_ids().await, [second]);
     let now = cloud.secret(&cloud.text("secretName").await).await.unwrap();
@@ -47,11 +49,7 @@ async fn a_predecessors_secret_goes_with_its_resource() {
     let _operator = cloud.operator().await;
     cloud.until_gone(NAME).await;
     assert_eq!(cloud.log_in(&legacy).await, 404);
-    cloud
-        .until("the Secret is collected", || async {
-            cloud.secret("ac-barbican-secret").await.is_none()
-        })
-        .await;
+    until_collected(&cloud).await;
 }
 
 /// Suspended means that nothing is done, and taking over is something.
@@ -60,14 +58,14 @@ async fn a_predecessors_secret_is_left_alone_while_its_resource_is_suspended() {
     let cloud = Cloud::new().await;
     legacy(&cloud).await;
     cloud.annotate("keyward.dev/suspend", "true").await;
-    let before = cloud.secret("ac-barbican-secret").await.unwrap();
+    let before = cloud.secret(LEGACY).await.unwrap();
     let _operator = cloud.operator().await;
     cloud
         .until("it says that it is suspended", || async {
             cloud.condition(NAME, "Ready").await["reason"] == "Suspended"
         })
         .await;
-    let after = cloud.secret("ac-barbican-secret").await.unwrap();
+    let after = cloud.secret(LEGACY).await.unwrap();
     assert_eq!(after.resource_version(), before.resource_version());
 }
 
@@ -84,25 +82,18 @@ async fn a_predecessors_secret_without_a_credential_does_not_outlive_its_resourc
         for lived_with_us in [true, false] {
             let cloud = Cloud::new().await;
             let uid = resource_of_a_predecessor(&cloud).await;
-            let junk = "ac-barbican-secret";
-            add(&cloud, junk, Some(&uid), &data).await;
+            add(&cloud, LEGACY, Some(&uid), &data).await;
             add(&cloud, "ac-barbican-a1b2c-secret", Some(&uid), &data).await;
             add(&cloud, "somebody-elses", None, &data).await;
-            let operator = if lived_with_us {
-                let operator = cloud.operator().await;
-                cloud.until_ready().await;
-                assert!(cloud.secret(junk).await.is_some(), "it is left alone");
-                cloud.delete(NAME).await;
-                operator
-            } else {
-                cloud.delete(NAME).await;
-                cloud.operator().await
-            };
+            let operator = delete(&cloud, lived_with_us, async || {
+                assert!(cloud.secret(LEGACY).await.is_some(), "it is left alone");
+            })
+            .await;
             cloud.until_gone(NAME).await;
             cloud
                 .until("the Secrets are collected", || async {
                     cloud.secrets_with(PROTECTION).await == ["somebody-elses"]
-                        && cloud.secret(junk).await.is_none()
+                        && cloud.secret(LEGACY).await.is_none()
                 })
                 .await;
             assert!(cloud.live().await.is_empty(), "{data}");
@@ -119,24 +110,14 @@ async fn a_predecessors_credential_without_its_value_is_revoked_with_its_resourc
         let (id, _) = credential_of_a_predecessor(&cloud).await;
         let uid = resource_of_a_predecessor(&cloud).await;
         let data = json!({ "AC_ID": id });
-        add(&cloud, "ac-barbican-secret", Some(&uid), &data).await;
-        let _operator = if lived_with_us {
-            let operator = cloud.operator().await;
-            cloud.until_ready().await;
+        add(&cloud, LEGACY, Some(&uid), &data).await;
+        let _operator = delete(&cloud, lived_with_us, async || {
             assert_eq!(cloud.live().await.len(), 2);
-            cloud.delete(NAME).await;
-            operator
-        } else {
-            cloud.delete(NAME).await;
-            cloud.operator().await
-        };
+        })
+        .await;
         cloud.until_gone(NAME).await;
         assert!(cloud.live().await.is_empty());
-        cloud
-            .until("the Secret is collected", || async {
-                cloud.secret("ac-barbican-secret").await.is_none()
-            })
-            .await;
+        until_collected(&cloud).await;
     }
 }
 
@@ -145,15 +126,36 @@ async fn legacy(cloud: &Cloud) -> (String, String) {
     let (id, value) = credential_of_a_predecessor(cloud).await;
     let uid = resource_of_a_predecessor(cloud).await;
     let data = json!({ "AC_ID": id, "AC_SECRET": value });
-    add(cloud, "ac-barbican-secret", Some(&uid), &data).await;
+    add(cloud, LEGACY, Some(&uid), &data).await;
     cloud
         .edit_status(json!({
-            "acID": id, "secretName": "ac-barbican-secret",
+            "acID": id, "secretName": LEGACY,
             "createdAt": "2026-11-01T00:00:00Z", "expiresAt": "2027-11-01T00:00:00Z",
             "conditions": [],
         }))
         .await;
     (id, value)
+}
+
+/// The resource is deleted: after it has lived with us, and `then` looked, or before we ever came.
+async fn delete(cloud: &Cloud, lived_with_us: bool, then: impl AsyncFnOnce()) -> Running {
+    if !lived_with_us {
+        cloud.delete(NAME).await;
+        return cloud.operator().await;
+    }
+    let operator = cloud.operator().await;
+    cloud.until_ready().await;
+    then().await;
+    cloud.delete(NAME).await;
+    operator
+}
+
+async fn until_collected(cloud: &Cloud) {
+    cloud
+        .until("the Secret is collected", || async {
+            cloud.secret(LEGACY).await.is_none()
+        })
+        .await;
 }
 
 /// Id and value of a credential at Keystone.
@@ -197,7 +199,7 @@ async fn add(cloud: &Cloud, name: &str, owner: Option<&str>, data: &Value) {
         }])
     };
     let mut labels = json!({ "application-credentials": "true" });
-    if name != "ac-barbican-secret" {
+    if name != LEGACY {
         // Since the second design.
         labels["application-credential-service"] = "barbican".into();
     }

@@ -1,55 +1,17 @@
-//! When an application credential is replaced, when it is not, and what becomes of the old one.
+//! When an application credential is replaced, and when it is not.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 mod cloud;
 
-use std::time::{Duration, Instant};
-
-use cloud::{CONSUMER, Cloud, NAME, OPERATOR, USER};
+use cloud::openings::ready;
+use cloud::{CONSUMER, Cloud, NAME, USER};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use testbed::apiserver::Verb;
 use testbed::keystone;
 use testbed::proxy::Fault;
-
-async fn ready() -> (Cloud, cloud::Running, String) {
-    let cloud = Cloud::new().await;
-    let operator = cloud.operator().await;
-    cloud.create().await;
-    cloud.until_ready().await;
-    let id = cloud.text("acID").await;
-    (cloud, operator, id)
-}
-
-/// Lets the operator look at the resource, and says whether it did. Nothing else changes.
-async fn looked_at(cloud: &Cloud) {
-    let looks = || {
-        let log = cloud.server.faults().log();
-        log.iter()
-            .filter(|logged| {
-                logged.line.user_agent == OPERATOR
-                    && logged.line.verb == Verb::List
-                    && logged.status.is_some()
-            })
-            .count()
-    };
-    let before = looks();
-    cloud
-        .annotate("example.org/look", &before.to_string())
-        .await;
-    cloud
-        .until("it has looked", || async { looks() > before })
-        .await;
-    // One more look is over only when the next has begun.
-    let before = looks();
-    cloud.annotate("example.org/look", "again").await;
-    cloud
-        .until("it has looked again", || async { looks() > before })
-        .await;
-}
 
 /// S000-6, J19: what the credential may do.
 #[tokio::test]
@@ -148,7 +110,7 @@ async fn an_expiry_patched_into_the_past_rotates_once() {
         cloud.text("lastRotated").await,
         cloud.text("createdAt").await
     );
-    looked_at(&cloud).await;
+    cloud.until_looked_at().await;
     assert_eq!(cloud.text("acID").await, second, "once");
     assert_eq!(cloud.events_of("ApplicationCredentialRotated"), 1);
     let (_, text) = cloud
@@ -179,7 +141,7 @@ async fn an_expiry_patched_while_keystone_is_away_is_not_forgotten() {
     cloud
         .edit_status(json!({ "expiresAt": "2001-05-19T00:00:00Z" }))
         .await;
-    looked_at(&cloud).await;
+    cloud.until_looked_at().await;
     assert_eq!(cloud.text("expiresAt").await, "2001-05-19T00:00:00Z");
     cloud.keystone_api_says(true).await;
     cloud.until_rotated_from(&first).await;
@@ -189,34 +151,23 @@ async fn an_expiry_patched_while_keystone_is_away_is_not_forgotten() {
 #[tokio::test]
 async fn rotation_comes_within_a_second_of_its_time_with_no_other_event() {
     let (cloud, _operator, first) = ready().await;
-    due_soon(&cloud, 3).await;
-    let due = cloud.time("rotationEligibleAt").await.unwrap();
-    cloud.until_rotated_from(&first).await;
-    let late = cloud.clock.now().duration_since(due);
-    assert!(
-        late >= SignedDuration::ZERO && late < SignedDuration::from_millis(1500),
-        "{late:?}"
-    );
+    let due = due_in(&cloud, 3).await;
+    rotates_on_time(&cloud, &first, due).await;
 }
 
 /// J4: and across a restart.
 #[tokio::test]
 async fn the_time_of_rotation_survives_a_restart() {
     let (cloud, operator, first) = ready().await;
-    due_soon(&cloud, 4).await;
-    let due = cloud.time("rotationEligibleAt").await.unwrap();
+    let due = due_in(&cloud, 4).await;
     operator.stop().await;
     let _again = cloud.operator().await;
-    cloud.until_rotated_from(&first).await;
-    let late = cloud.clock.now().duration_since(due);
-    assert!(
-        late >= SignedDuration::ZERO && late < SignedDuration::from_millis(1500),
-        "{late:?}"
-    );
+    rotates_on_time(&cloud, &first, due).await;
 }
 
-/// Moves the rotation to so many seconds from now, by the expiry in status: days are all the spec can say.
-async fn due_soon(cloud: &Cloud, seconds: i64) {
+/// Moves the rotation to so many seconds from now, by the expiry in status: days are all the spec can say. Returns the
+/// time that status names.
+async fn due_in(cloud: &Cloud, seconds: i64) -> Timestamp {
     let at = cloud.clock.now()
         + SignedDuration::from_hours(24 * 182)
         + SignedDuration::from_secs(seconds);
@@ -228,6 +179,16 @@ async fn due_soon(cloud: &Cloud, seconds: i64) {
             due.is_some_and(|due| due < cloud.clock.now() + SignedDuration::from_mins(1))
         })
         .await;
+    cloud.time("rotationEligibleAt").await.unwrap()
+}
+
+async fn rotates_on_time(cloud: &Cloud, first: &str, due: Timestamp) {
+    cloud.until_rotated_from(first).await;
+    let late = cloud.clock.now().duration_since(due);
+    assert!(
+        late >= SignedDuration::ZERO && late < SignedDuration::from_millis(1500),
+        "{late:?}"
+    );
 }
 
 /// J5.
@@ -293,133 +254,6 @@ async fn a_secret_that_is_gone_or_going_is_replaced() {
     cloud.release(&secret, CONSUMER).await;
     cloud.until_ready().await;
     assert_eq!(cloud.live_ids().await, [third]);
-}
-
-/// S000-11, S000-12, J6, J20: as soon as the last consumer has let go, and never before.
-#[tokio::test]
-async fn the_old_one_is_revoked_when_the_last_consumer_lets_go_and_never_before() {
-    let (cloud, _operator, first) = ready().await;
-    let old = cloud.text("secretName").await;
-    let credential = cloud.values_of(&old).await;
-    for consumer in ["openstack.org/a-ac-consumer", "openstack.org/b-ac-consumer"] {
-        assert!(cloud.hold(&old, consumer).await);
-    }
-    cloud.annotate("keyward.dev/rotate", "1").await;
-    cloud.until_rotated_from(&first).await;
-    cloud.release(&old, "openstack.org/a-ac-consumer").await;
-    looked_at(&cloud).await;
-    assert_eq!(cloud.log_in(&credential).await, 201);
-    cloud.release(&old, "openstack.org/b-ac-consumer").await;
-    let released = Instant::now();
-    cloud
-        .until("it is revoked", || async {
-            cloud.log_in(&credential).await == 404
-        })
-        .await;
-    assert!(
-        released.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        released.elapsed()
-    );
-    cloud.until_ready().await;
-    assert!(cloud.secret(&old).await.is_none());
-}
-
-/// J7, J9: a consumer that is stuck keeps its own, and only its own.
-#[tokio::test]
-async fn rapid_rotations_leave_nothing_but_the_held_and_the_current() {
-    let (cloud, _operator, first) = ready().await;
-    let held = cloud.text("secretName").await;
-    let credential = cloud.values_of(&held).await;
-    assert!(cloud.hold(&held, CONSUMER).await);
-    let mut last = first.clone();
-    for turn in 0..4 {
-        cloud
-            .annotate("keyward.dev/rotate", &turn.to_string())
-            .await;
-        last = cloud.until_rotated_from(&last).await;
-    }
-    cloud
-        .until("two are left", || async {
-            cloud.status().await["live"] == 2
-        })
-        .await;
-    let mut expected = vec![first.clone(), last.clone()];
-    expected.sort_unstable();
-    assert_eq!(cloud.live_ids().await, expected);
-    assert_eq!(cloud.log_in(&credential).await, 201);
-    cloud.release(&held, CONSUMER).await;
-    cloud.until_ready().await;
-    assert_eq!(cloud.live_ids().await, [last]);
-    for secret in cloud.ours().await {
-        assert_eq!(secret.finalizers(), ["openstack.org/ac-secret-protection"]);
-    }
-}
-
-/// J8, S000-16.
-#[tokio::test]
-async fn deletion_waits_for_consumers_says_who_then_revokes_then_removes_the_secrets() {
-    let (cloud, _operator, _) = ready().await;
-    let secret = cloud.text("secretName").await;
-    let credential = cloud.values_of(&secret).await;
-    assert!(cloud.hold(&secret, CONSUMER).await);
-    cloud.delete(NAME).await;
-    cloud
-        .until("the holder is named", || async {
-            let ready = cloud.condition(NAME, "Ready").await;
-            ready["status"] == "False"
-                && ready["message"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .contains(CONSUMER)
-        })
-        .await;
-    assert_eq!(cloud.log_in(&credential).await, 201);
-    cloud.release(&secret, CONSUMER).await;
-    cloud.until_gone(NAME).await;
-    assert_eq!(cloud.log_in(&credential).await, 404);
-    assert!(cloud.secret(&secret).await.is_none());
-}
-
-/// J18, W7: the old one is revoked as the user it belongs to.
-#[tokio::test]
-async fn a_change_of_user_mints_as_the_new_and_revokes_as_the_old() {
-    let cloud = Cloud::new().await;
-    // Plain users, who can do nothing to each other's.
-    for user in ["first", "second"] {
-        cloud
-            .admin
-            .create_user(user, &format!("password-of-{user}"))
-            .await
-            .unwrap();
-        cloud
-            .admin
-            .assign_role(user, "service", "service")
-            .await
-            .unwrap();
-    }
-    cloud
-        .add_secret(
-            "people",
-            &json!({ "first": "password-of-first", "second": "password-of-second" }),
-        )
-        .await;
-    let _operator = cloud.operator().await;
-    let mut object = cloud::example();
-    object["spec"]["userName"] = "first".into();
-    object["spec"]["secret"] = "people".into();
-    object["spec"]["passwordSelector"] = "first".into();
-    cloud.create_this(object).await;
-    cloud.until_ready().await;
-    let old = cloud.handed_out().await;
-    cloud
-        .edit(json!({ "spec": { "userName": "second", "passwordSelector": "second" } }))
-        .await;
-    cloud.until_rotated_from(&old.0).await;
-    cloud.until_ready().await;
-    assert_eq!(cloud.log_in(&old).await, 404);
-    assert_eq!(cloud.admin.count("first").await.unwrap(), 0);
-    assert_eq!(cloud.admin.count("second").await.unwrap(), 1);
 }
 
 /// J17, C3, W9: what status held is made again, without a rotation.

@@ -19,11 +19,14 @@ use kube::api::{
 };
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
+use testbed::apiserver::Verb;
 use testbed::keystone::{self, Admin, ApplicationCredential};
 use testbed::proxy::{self, Faults, Proxy};
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
+mod keystone_api;
+pub(crate) mod openings;
 
 pub(crate) use cluster::Running;
 use cluster::{Cluster, condition_in, describe_object, status_in};
@@ -60,8 +63,26 @@ impl Deref for Cloud {
 impl Cloud {
     /// With a stand-in Keystone, everything ready for the first resource.
     pub(crate) async fn new() -> Self {
-        let issuer = keystone::standin::StandIn::start(keystone::Options::default());
+        Self::with(keystone::Options::default()).await
+    }
+
+    /// With a stand-in Keystone that is set up so.
+    pub(crate) async fn with(options: keystone::Options) -> Self {
+        let issuer = keystone::standin::StandIn::start(options);
         Self::over(Issuer::StandIn(issuer.unwrap())).await
+    }
+
+    /// With a stand-in Keystone that locks accounts after three wrong passwords.
+    pub(crate) async fn locking_accounts() -> Self {
+        let lockout = keystone::Lockout {
+            attempts: 3,
+            lasts: Duration::from_mins(30),
+        };
+        Self::with(keystone::Options {
+            lockout: Some(lockout),
+            ..keystone::Options::default()
+        })
+        .await
     }
 
     pub(crate) async fn over(issuer: Issuer) -> Self {
@@ -110,36 +131,6 @@ impl Cloud {
         self.write(PASSWORDS, &data).await.unwrap();
     }
 
-    pub(crate) async fn add_keystone_api(&self, ready: bool) {
-        self.add_keystone_api_with(json!({}), ready).await;
-    }
-
-    pub(crate) async fn add_keystone_api_with(&self, spec: Value, ready: bool) {
-        let object = json!({
-            "apiVersion": "keystone.openstack.org/v1beta1", "kind": "KeystoneAPI",
-            "metadata": { "name": "keystone", "namespace": NAMESPACE }, "spec": spec,
-        });
-        let object: DynamicObject = serde_json::from_value(object).unwrap();
-        self.keystone_apis()
-            .create(&PostParams::default(), &object)
-            .await
-            .unwrap();
-        self.keystone_api_says(ready).await;
-    }
-
-    /// As the operator that runs Keystone would write it.
-    pub(crate) async fn keystone_api_says(&self, ready: bool) {
-        let url = self.proxy.url();
-        let status = json!({ "status": {
-            "apiEndpoints": { "internal": url, "public": "https://keystone.example" },
-            "conditions": [{ "type": "Ready", "status": if ready { "True" } else { "False" } }],
-        } });
-        self.keystone_apis()
-            .patch_status("keystone", &PatchParams::default(), &Patch::Merge(&status))
-            .await
-            .unwrap();
-    }
-
     fn api(&self, plural: &str, kind: &str) -> Api<DynamicObject> {
         let resource = ApiResource {
             group: "keystone.openstack.org".into(),
@@ -149,10 +140,6 @@ impl Cloud {
             plural: plural.into(),
         };
         self.api_of(&resource)
-    }
-
-    pub(crate) fn keystone_apis(&self) -> Api<DynamicObject> {
-        self.api("keystoneapis", "KeystoneAPI")
     }
 
     pub(crate) fn appcreds(&self) -> Api<DynamicObject> {
@@ -191,8 +178,12 @@ impl Cloud {
     }
 
     pub(crate) async fn edit(&self, patch: Value) {
+        self.edit_named(NAME, patch).await;
+    }
+
+    async fn edit_named(&self, name: &str, patch: Value) {
         self.appcreds()
-            .patch(NAME, &PatchParams::default(), &Patch::Merge(&patch))
+            .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
             .await
             .unwrap();
     }
@@ -209,8 +200,12 @@ impl Cloud {
     }
 
     pub(crate) async fn annotate(&self, key: &str, value: &str) {
-        self.edit(json!({ "metadata": { "annotations": { key: value } } }))
-            .await;
+        self.annotate_named(NAME, key, value).await;
+    }
+
+    pub(crate) async fn annotate_named(&self, name: &str, key: &str, value: &str) {
+        let patch = json!({ "metadata": { "annotations": { key: value } } });
+        self.edit_named(name, patch).await;
     }
 
     pub(crate) async fn delete(&self, name: &str) {
@@ -247,6 +242,13 @@ impl Cloud {
         condition_in(&self.status_of(name).await, kind)
     }
 
+    /// Whether the message of this condition has this part.
+    pub(crate) async fn says(&self, name: &str, kind: &str, part: &str) -> bool {
+        let condition = self.condition(name, kind).await;
+        let message = condition["message"].as_str().unwrap_or_default();
+        message.contains(part)
+    }
+
     /// Ready, with one version alive and nothing under way.
     pub(crate) async fn settled(&self, name: &str) -> bool {
         let status = self.status_of(name).await;
@@ -277,6 +279,29 @@ impl Cloud {
         })
         .await;
         self.text("acID").await
+    }
+
+    /// Lets the operator look at the resource, and waits until it did. Nothing else changes.
+    pub(crate) async fn until_looked_at(&self) {
+        let looks = || {
+            let log = self.server.faults().log();
+            log.iter()
+                .filter(|logged| {
+                    logged.line.user_agent == OPERATOR
+                        && logged.line.verb == Verb::List
+                        && logged.status.is_some()
+                })
+                .count()
+        };
+        let before = looks();
+        self.annotate("example.org/look", &before.to_string()).await;
+        self.until("it has looked", || async { looks() > before })
+            .await;
+        // One more look is over only when the next has begun.
+        let before = looks();
+        self.annotate("example.org/look", "again").await;
+        self.until("it has looked again", || async { looks() > before })
+            .await;
     }
 
     pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, is: impl Fn() -> F) {
@@ -347,6 +372,13 @@ impl Cloud {
         let mut ids: Vec<String> = self.live().await.into_iter().map(|one| one.id).collect();
         ids.sort_unstable();
         ids
+    }
+
+    /// Logins by password that Keystone answered so.
+    pub(crate) fn logins(&self, status: u16) -> usize {
+        self.faults().count_where(|asked| {
+            asked.line.kind == keystone::LOGIN_BY_PASSWORD && asked.status == Some(status)
+        })
     }
 
     pub(crate) async fn release(&self, secret: &str, who: &str) {
