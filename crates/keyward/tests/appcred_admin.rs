@@ -6,7 +6,7 @@ mod cloud;
 
 use cloud::openings::ready_in;
 use cloud::{Cloud, NAME, OPERATOR, Running, USER};
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use testbed::keystone;
 use testbed::proxy::Fault;
@@ -232,11 +232,7 @@ async fn a_wrong_password_of_the_administrator_is_tried_once_too() {
         .await;
     assert_eq!(cloud.logins(401), 2, "one each");
 
-    cloud
-        .secrets()
-        .delete(ADMIN, &DeleteParams::default())
-        .await
-        .unwrap();
+    cloud.remove_secret(ADMIN).await;
     add_admin_password(&cloud).await;
     cloud.until_gone(NAME).await;
     assert!(cloud.live().await.is_empty());

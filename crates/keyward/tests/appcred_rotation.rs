@@ -8,7 +8,7 @@ use cloud::openings::ready;
 use cloud::{CONSUMER, Cloud, NAME, USER};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use testbed::keystone;
 use testbed::proxy::Fault;
@@ -232,11 +232,7 @@ async fn a_secret_that_is_gone_or_going_is_replaced() {
     // By the back door: the protection is taken off.
     let stored = cloud.secret(&secret).await.unwrap();
     assert!(cloud.set_finalizers(&stored, &[]).await);
-    cloud
-        .secrets()
-        .delete(&secret, &DeleteParams::default())
-        .await
-        .unwrap();
+    cloud.remove_secret(&secret).await;
     let second = cloud.until_rotated_from(&first).await;
     cloud.until_ready().await;
     assert_eq!(cloud.live_ids().await, [second.as_str()]);
@@ -244,11 +240,7 @@ async fn a_secret_that_is_gone_or_going_is_replaced() {
     // W15: deleted, and held only by the protection and a consumer.
     let secret = cloud.text("secretName").await;
     assert!(cloud.hold(&secret, CONSUMER).await);
-    cloud
-        .secrets()
-        .delete(&secret, &DeleteParams::default())
-        .await
-        .unwrap();
+    cloud.remove_secret(&secret).await;
     let third = cloud.until_rotated_from(&second).await;
     assert_eq!(cloud.live_ids().await.len(), 2, "the old one is still held");
     cloud.release(&secret, CONSUMER).await;

@@ -214,11 +214,7 @@ async fn with_the_orphan_policy_deletion_ends_and_names_what_stays_alive() {
 async fn a_namespace_that_is_deleted_takes_its_credentials_along() {
     let (cloud, _operator, _) = ready().await;
     // What a namespace's deletion does first: everything in it is deleted, in no order.
-    cloud
-        .secrets()
-        .delete(cloud::PASSWORDS, &DeleteParams::default())
-        .await
-        .unwrap();
+    cloud.remove_secret(cloud::PASSWORDS).await;
     cloud.delete(NAME).await;
     let secret = cloud.text("secretName").await;
     if !secret.is_empty() {

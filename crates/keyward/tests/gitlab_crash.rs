@@ -2,7 +2,10 @@
 
 mod forge;
 
-use forge::{EXPORT, Forge, Kind, NAME, OPERATOR, Running, hours, minutes};
+use forge::openings::{settled, settled_in};
+use forge::{
+    EXPORT, Forge, Kind, NAME, OPERATOR, Running, hours, minutes, stores_a_value, stores_or_asks,
+};
 use serde_json::json;
 use testbed::apiserver::{self, Verb};
 use testbed::gitlab::{CREATE_PROJECT_TOKEN, REVOKE_PROJECT_TOKEN, Use};
@@ -81,11 +84,7 @@ async fn a_lost_answer_to_a_mint_leaves_no_orphan() {
         let operator = forge.operator().await;
         forge.faults().next(CREATE_PROJECT_TOKEN, fault);
         forge.create(forge.example()).await;
-        forge
-            .until("the failure is told", || async {
-                forge.events_of("RotationFailed") > 0
-            })
-            .await;
+        forge.until_told_of("RotationFailed").await;
         forge
             .until("it is made good", || async {
                 forge.live_through(&operator, minutes(2)).await;
@@ -118,11 +117,7 @@ async fn a_crash_between_export_and_status_needs_no_second_mint() {
 #[tokio::test]
 async fn a_crash_between_revoke_and_clearing_is_made_good() {
     for fault in [Fault::CrashBefore, Fault::CrashAfter] {
-        let forge = Forge::new().await;
-        let operator = forge.operator().await;
-        forge.create(forge.example()).await;
-        forge.until_settled().await;
-        let first = forge.current().await;
+        let (forge, operator, first) = settled().await;
         forge.rotate("now").await;
         let operator = dies_at_gitlab(&forge, operator, REVOKE_PROJECT_TOKEN, fault).await;
         forge
@@ -141,22 +136,10 @@ async fn a_crash_between_revoke_and_clearing_is_made_good() {
 #[tokio::test]
 async fn a_token_that_cannot_be_stored_is_revoked_at_once() {
     let forge = Forge::new().await;
-    let operator = forge.operator().await;
-    forge.create(forge.keeping_old("2h")).await;
-    forge.until_settled().await;
-    let first = forge.current().await;
+    let object = forge.keeping_old("2h");
+    let (forge, operator, first) = settled_in(forge, object).await;
     // Reserving the Secret is allowed, writing the value is not.
-    forge.server.faults().plan(|line| {
-        let store = line.user_agent == OPERATOR
-            && line.verb == Verb::Update
-            && line.resource == "secrets"
-            && !line.dry_run;
-        if store {
-            apiserver::Fault::Error(403)
-        } else {
-            apiserver::Fault::Pass
-        }
-    });
+    forge.cluster_refuses(403, stores_a_value);
     forge.rotate("now").await;
     forge
         .until("the failure is told", || async {
@@ -189,27 +172,11 @@ async fn a_token_that_cannot_be_stored_is_revoked_at_once() {
 /// GL4: the revoke fails, too; it is kept and tried again.
 #[tokio::test]
 async fn a_token_that_can_neither_be_stored_nor_revoked_is_kept_on_record() {
-    let forge = Forge::new().await;
-    let operator = forge.operator().await;
-    forge.create(forge.example()).await;
-    forge.until_settled().await;
-    let first = forge.current().await;
-    forge.faults().plan(|line| {
-        if line.method == "DELETE" {
-            Fault::Error(500)
-        } else {
-            Fault::Pass
-        }
-    });
-    forge.server.faults().plan(|line| {
-        let store =
-            line.user_agent == OPERATOR && line.verb == Verb::Update && line.resource == "secrets";
-        if store && !line.dry_run {
-            apiserver::Fault::Error(403)
-        } else {
-            apiserver::Fault::Pass
-        }
-    });
+    let (forge, operator, first) = settled().await;
+    forge
+        .faults()
+        .every_where(|line| line.method == "DELETE", Fault::Error(500));
+    forge.cluster_refuses(403, stores_a_value);
     forge.rotate("now").await;
     forge
         .until("the failure is told", || async {
@@ -236,20 +203,12 @@ async fn a_token_that_can_neither_be_stored_nor_revoked_is_kept_on_record() {
 async fn a_target_that_cannot_be_written_is_noticed_before_anything_is_minted() {
     let forge = Forge::new().await;
     let operator = forge.operator().await;
-    forge.server.faults().plan(|line| {
+    forge.cluster_refuses(403, |line| {
         let writes = matches!(line.verb, Verb::Create | Verb::Update | Verb::Patch);
-        if line.user_agent == OPERATOR && writes && line.resource == "secrets" {
-            apiserver::Fault::Error(403)
-        } else {
-            apiserver::Fault::Pass
-        }
+        writes && line.resource == "secrets"
     });
     forge.create(forge.example()).await;
-    forge
-        .until("the trouble is told", || async {
-            forge.events_of("RotationFailed") > 0
-        })
-        .await;
+    forge.until_told_of("RotationFailed").await;
     assert_eq!(forge.minted(), 0);
     forge.assert_live(&[]);
     forge.server.faults().clear();
@@ -266,25 +225,10 @@ async fn a_target_that_cannot_be_written_is_noticed_before_anything_is_minted() 
 /// GL5: reserving it is allowed, and writing a value is not.
 #[tokio::test]
 async fn a_target_that_takes_no_value_is_noticed_before_anything_is_minted() {
-    let forge = Forge::new().await;
-    let operator = forge.operator().await;
-    forge.create(forge.example()).await;
-    forge.until_settled().await;
-    let first = forge.current().await;
-    forge.server.faults().plan(|line| {
-        let stores = line.verb == Verb::Update && line.resource == "secrets";
-        if line.user_agent == OPERATOR && stores {
-            apiserver::Fault::Error(403)
-        } else {
-            apiserver::Fault::Pass
-        }
-    });
+    let (forge, operator, first) = settled().await;
+    forge.cluster_refuses(403, stores_or_asks);
     forge.rotate("now").await;
-    forge
-        .until("the trouble is told", || async {
-            forge.events_of("RotationFailed") > 0
-        })
-        .await;
+    forge.until_told_of("RotationFailed").await;
     assert_eq!(forge.minted(), 1);
     assert_eq!(forge.use_exported().await, Use::Works);
     forge.assert_live(&[first]);

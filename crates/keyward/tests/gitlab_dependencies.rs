@@ -2,6 +2,7 @@
 
 mod forge;
 
+use forge::openings::in_window;
 use forge::{Forge, Kind, NAME, ROOT, hours, minutes, with};
 use keyward::controllers::gitlab;
 use keyward::engine::{Engine, Options};
@@ -68,13 +69,7 @@ async fn a_ring_of_logins_is_told_to_all_its_members() {
 /// S002-21: a ring that is closed under a running token stops it, but not the end of its window.
 #[tokio::test]
 async fn a_window_closes_on_time_although_a_ring_was_closed() {
-    let forge = Forge::new().await;
-    let operator = forge.operator().await;
-    forge.create(forge.keeping_old("2h")).await;
-    forge.until_settled().await;
-    let first = forge.current().await;
-    forge.rotate("open").await;
-    let second = forge.until_rotated_from(first).await;
+    let (forge, operator, first, second) = in_window("2h").await;
     forge.create(link(&forge, "other", "app-token")).await;
     forge
         .edit_spec(json!({ "apiTokenSecretRef": { "name": "other-token" } }))
@@ -85,11 +80,7 @@ async fn a_window_closes_on_time_although_a_ring_was_closed() {
             .await;
     }
     forge.live_through(&operator, hours(2) + minutes(1)).await;
-    forge
-        .until("the first is gone", || async {
-            !forge.live().contains(&first)
-        })
-        .await;
+    forge.until_ended(first).await;
     assert_eq!(forge.use_exported().await, Use::Works);
     forge.assert_live(&[second]);
 }
@@ -232,11 +223,7 @@ async fn a_life_beyond_the_maximum_of_the_instance_is_cut_to_it() {
     forge.create(with(forge.example(), yearly)).await;
     forge.until_settled().await;
     let first = forge.current().await;
-    let expires: jiff::Timestamp = forge.status().await["currentTokenRef"]["expiresAt"]
-        .as_str()
-        .unwrap()
-        .parse()
-        .unwrap();
+    let expires = forge.expires_at().await;
     let life = expires.duration_since(forge.now());
     assert!(life > hours(28 * 24) && life <= hours(30 * 24), "{life:#}");
     // It is replaced before that, whatever the schedule says.

@@ -2,7 +2,7 @@
 
 mod forge;
 
-use forge::window::{in_window, in_window_of};
+use forge::openings::{in_window, in_window_of, settled_in};
 use forge::{Forge, Kind, NAME, Running, hours, minutes, with};
 use serde_json::{Value, json};
 use testbed::gitlab::{CREATE_PROJECT_TOKEN, LIST_PROJECT_TOKENS, Use};
@@ -16,11 +16,7 @@ async fn a_rotation_that_fails_in_a_window_does_not_make_it_last_longer() {
         .faults()
         .every(CREATE_PROJECT_TOKEN, Fault::Error(500));
     forge.rotate("and again").await;
-    forge
-        .until("the rotation fails", || async {
-            forge.events_of("RotationFailed") > 0
-        })
-        .await;
+    forge.until_told_of("RotationFailed").await;
     forge.live_through(&operator, hours(2)).await;
     forge.until_ended(first).await;
     assert_eq!(forge.use_exported().await, Use::Works);
@@ -225,11 +221,10 @@ async fn going_over_to_immediate_ends_an_open_window() {
 /// A token whose value a consumer used five minutes before the end of its grace period, which is over by now.
 async fn used_to_the_end(keep_old: Value) -> (Forge, Running, [u64; 2], String) {
     let forge = Forge::new().await;
-    let operator = forge.operator().await;
     let change = json!({ "spec": { "rotationStrategy": { "keepOld": keep_old } } });
-    forge.create(with(forge.keeping_old("2h"), change)).await;
-    forge.until_settled().await;
-    let (first, value) = (forge.current().await, forge.exported().await);
+    let object = with(forge.keeping_old("2h"), change);
+    let (forge, operator, first) = settled_in(forge, object).await;
+    let value = forge.exported().await;
     forge.rotate("open").await;
     let second = forge.until_rotated_from(first).await;
     forge.live_through(&operator, hours(1) + minutes(55)).await;

@@ -7,6 +7,7 @@
 
 mod forge;
 
+use forge::openings::{in_window, in_window_of, settled};
 use forge::{EXPORT, Forge, Kind, NAME, NAMESPACE, ROOT, hours, minutes, with};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -20,12 +21,8 @@ fn time(value: &Value) -> Timestamp {
 /// S002-1, S002-6, S002-16.
 #[tokio::test]
 async fn a_token_is_made_stored_and_told_of() {
-    let forge = Forge::new().await;
-    let _operator = forge.operator().await;
-    forge.create(forge.example()).await;
-    forge.until_settled().await;
+    let (forge, _operator, id) = settled().await;
     let status = forge.status().await;
-    let id = forge.current().await;
     assert_eq!(status["currentTokenRef"]["name"], EXPORT);
     assert_eq!(status["currentTokenRef"]["namespace"], NAMESPACE);
     let (last, next) = (
@@ -77,11 +74,7 @@ async fn a_group_token_is_made_in_its_group() {
 /// S002-1, S002-11: by schedule, and with Immediate the one before is revoked as soon as the new one is stored.
 #[tokio::test]
 async fn the_schedule_rotates_and_the_old_token_is_revoked_at_once() {
-    let forge = Forge::new().await;
-    let operator = forge.operator().await;
-    forge.create(forge.example()).await;
-    forge.until_settled().await;
-    let first = forge.current().await;
+    let (forge, operator, first) = settled().await;
     forge.live_through(&operator, hours(16)).await;
     forge.ring(&operator);
     assert_eq!(forge.current().await, first, "it is two in the morning");
@@ -99,25 +92,16 @@ async fn the_schedule_rotates_and_the_old_token_is_revoked_at_once() {
 #[tokio::test]
 async fn an_old_token_is_kept_for_an_hour_unless_told_otherwise() {
     let forge = Forge::new().await;
-    let operator = forge.operator().await;
     let strategy = json!({ "spec": { "rotationStrategy": { "type": "KeepOld" } } });
-    forge.create(with(forge.example(), strategy)).await;
-    forge.until_settled().await;
-    let first = forge.current().await;
-    forge.rotate("now").await;
-    let second = forge.until_rotated_from(first).await;
-    forge
-        .until("status tells of the old one", || async {
-            forge.previous().await == first
-        })
-        .await;
-    let status = forge.status().await;
-    let until = time(&status["previousTokenRevocationTime"]);
+    let object = with(forge.example(), strategy);
+    let (forge, operator, first, second) = in_window_of(forge, object).await;
+    let until = forge.window_ends_at().await;
     let left = until.duration_since(forge.now());
     assert!(left > minutes(58) && left <= hours(1), "{left:#}");
-    let column = status["gracePeriod"].as_str().unwrap();
-    assert_eq!(column, format!("until {until}"));
-    forge.assert_live(&[first, second]);
+    assert_eq!(
+        forge.status().await["gracePeriod"],
+        format!("until {until}")
+    );
     forge.live_through(&operator, minutes(50)).await;
     forge.assert_live(&[first, second]);
     forge.live_through(&operator, minutes(11)).await;
@@ -136,11 +120,7 @@ async fn an_old_token_is_kept_for_an_hour_unless_told_otherwise() {
 /// S002-26: once per generation, and the annotation beside it.
 #[tokio::test]
 async fn force_now_rotates_once_per_generation() {
-    let forge = Forge::new().await;
-    let operator = forge.operator().await;
-    forge.create(forge.example()).await;
-    forge.until_settled().await;
-    let first = forge.current().await;
+    let (forge, operator, first) = settled().await;
     forge.edit_spec(json!({ "forceNow": true })).await;
     let second = forge.until_rotated_from(first).await;
     forge.until_settled().await;
@@ -202,11 +182,7 @@ async fn a_schedule_has_the_time_zone_it_was_given() {
 /// What the token is, is part of what it must be: another scope or level is another token.
 #[tokio::test]
 async fn other_scopes_or_another_level_make_another_token() {
-    let forge = Forge::new().await;
-    let _operator = forge.operator().await;
-    forge.create(forge.example()).await;
-    forge.until_settled().await;
-    let first = forge.current().await;
+    let (forge, _operator, first) = settled().await;
     forge
         .edit_spec(json!({ "scopes": ["read_repository", "read_api", "read_api"] }))
         .await;
@@ -229,18 +205,7 @@ async fn other_scopes_or_another_level_make_another_token() {
 /// P9: at rest nothing is asked and nothing written; a restart makes no difference.
 #[tokio::test]
 async fn a_restart_mints_nothing_and_writes_nothing() {
-    let forge = Forge::new().await;
-    let operator = forge.operator().await;
-    forge.create(forge.keeping_old("2h")).await;
-    forge.until_settled().await;
-    let first = forge.current().await;
-    forge.rotate("now").await;
-    let second = forge.until_rotated_from(first).await;
-    forge
-        .until("the window is open", || async {
-            forge.previous().await == first
-        })
-        .await;
+    let (forge, operator, first, second) = in_window("2h").await;
     let before = forge.status().await;
     operator.stop().await;
     let (writes, mints) = (forge.writes(), forge.minted());

@@ -9,6 +9,7 @@ mod forge;
 
 use std::collections::BTreeSet;
 
+use forge::openings::in_window;
 use forge::{EXPORT, Forge, Kind, NAME, Running, hours, minutes};
 use keyward::engine::Options;
 use kube::ResourceExt;
@@ -73,11 +74,7 @@ async fn an_orphan_is_found_although_a_token_elsewhere_has_its_number() {
         .faults()
         .next(CREATE_PROJECT_TOKEN, Fault::DropApplied);
     move_to(&forge, &other).await;
-    forge
-        .until("the failure is told", || async {
-            forge.events_of("RotationFailed") > 0
-        })
-        .await;
+    forge.until_told_of("RotationFailed").await;
     assert_eq!(ours(&other), [first].into(), "the same number, by chance");
     forge
         .until("it is made good", || async {
@@ -113,11 +110,7 @@ async fn an_orphan_at_the_old_place_is_found_although_the_new_token_has_its_numb
     let (forge, other, operator) = two_with(impatient).await;
     forge.faults().next(CREATE_PROJECT_TOKEN, Fault::Park);
     forge.create(forge.example()).await;
-    forge
-        .until("the failure is told", || async {
-            forge.events_of("RotationFailed") > 0
-        })
-        .await;
+    forge.until_told_of("RotationFailed").await;
     move_to(&forge, &other).await;
     forge
         .until("one is made at the new place", || async {
@@ -168,13 +161,7 @@ async fn a_gitlab_that_goes_by_another_name_keeps_its_tokens() {
 /// People are shown GitLab's own number.
 #[tokio::test]
 async fn the_address_is_recorded_and_the_number_shown() {
-    let forge = Forge::new().await;
-    let _operator = forge.operator().await;
-    forge.create(forge.keeping_old("2h")).await;
-    forge.until_settled().await;
-    let first = forge.current().await;
-    forge.rotate("open").await;
-    let second = forge.until_rotated_from(first).await;
+    let (forge, _operator, first, second) = in_window("2h").await;
     let whole = format!("\"{second}@{}\"", forge.gitlab.url());
     let ledger = forge.ledger().await;
     assert!(ledger.contains(&whole), "{ledger}");

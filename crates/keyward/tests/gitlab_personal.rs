@@ -3,7 +3,11 @@
 
 mod forge;
 
-use forge::{EXPORT, Forge, Kind, NAME, OPERATOR, ROOT, Running, hours, minutes, with};
+use forge::openings::settled;
+use forge::{
+    EXPORT, Forge, Kind, NAME, OPERATOR, ROOT, Running, hours, minutes, stores_a_value,
+    stores_or_asks, with,
+};
 use serde_json::json;
 use testbed::apiserver::{self, Verb};
 use testbed::gitlab::{CREATE_PROJECT_TOKEN, ROTATE_SELF, Use};
@@ -149,17 +153,7 @@ async fn a_value_that_may_have_been_rotated_with_is_not_rotated_with_again() {
 #[tokio::test]
 async fn a_value_that_cannot_be_stored_at_once_is_kept_until_it_is() {
     let (forge, operator, first) = adopted().await;
-    forge.server.faults().plan(|line| {
-        let store = line.user_agent == OPERATOR
-            && line.verb == Verb::Update
-            && line.resource == "secrets"
-            && !line.dry_run;
-        if store {
-            apiserver::Fault::Error(503)
-        } else {
-            apiserver::Fault::Pass
-        }
-    });
+    forge.cluster_refuses(503, stores_a_value);
     forge.live_through(&operator, hours(18) + minutes(6)).await;
     forge
         .until("it was rotated", || async { forge.rotations() == 2 })
@@ -182,21 +176,10 @@ async fn a_value_that_cannot_be_stored_at_once_is_kept_until_it_is() {
 #[tokio::test]
 async fn a_secret_that_cannot_be_written_is_noticed_before_the_rotation() {
     let (forge, operator, first) = adopted().await;
-    forge.server.faults().plan(|line| {
-        // Reserving it is allowed, and writing a value is not: the dry run shows it.
-        let stores = line.verb == Verb::Update && line.resource == "secrets";
-        if line.user_agent == OPERATOR && stores {
-            apiserver::Fault::Error(403)
-        } else {
-            apiserver::Fault::Pass
-        }
-    });
+    // Reserving it is allowed, and writing a value is not: the dry run shows it.
+    forge.cluster_refuses(403, stores_or_asks);
     forge.live_through(&operator, hours(18) + minutes(6)).await;
-    forge
-        .until("the trouble is told", || async {
-            forge.events_of("RotationFailed") > 0
-        })
-        .await;
+    forge.until_told_of("RotationFailed").await;
     assert_eq!(forge.rotations(), 1);
     assert_eq!(use_root(&forge).await, Use::Works);
     forge.assert_live(&[first]);
@@ -290,11 +273,7 @@ async fn a_value_that_a_person_brings_is_rotated_from() {
 /// GL34: those who log in with it read the Secret again; they never send a rotate.
 #[tokio::test]
 async fn dependents_follow_when_their_login_rotates() {
-    let forge = Forge::new().await;
-    let operator = forge.operator().await;
-    forge.create(forge.example()).await;
-    forge.until_settled().await;
-    let first = forge.current().await;
+    let (forge, operator, first) = settled().await;
     forge.create(forge.personal_token()).await;
     forge.until_personal_settled().await;
     forge.rotate("with the new login").await;

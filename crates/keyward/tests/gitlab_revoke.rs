@@ -6,9 +6,9 @@
 
 mod forge;
 
-use forge::window::{in_window, in_window_of};
+use forge::openings::{in_window, in_window_of};
 use forge::{Forge, Kind, NAME, ROOT, hours, minutes, with};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::json;
 use testbed::gitlab::{REVOKE_PROJECT_TOKEN, Settings, Use, level};
 use testbed::proxy::Fault;
@@ -46,17 +46,9 @@ async fn a_token_about_to_expire_is_replaced_even_if_the_old_one_cannot_be_revok
     forge
         .faults()
         .every(REVOKE_PROJECT_TOKEN, Fault::Error(500));
-    let expires: Timestamp = forge.status().await["currentTokenRef"]["expiresAt"]
-        .as_str()
-        .unwrap()
-        .parse()
-        .unwrap();
+    let expires = forge.expires_at().await;
     forge.live_through(&operator, hours(3)).await;
-    forge
-        .until("the trouble is told", || async {
-            forge.events_of("IssuerUnreachable") > 0
-        })
-        .await;
+    forge.until_told_of("IssuerUnreachable").await;
     let left = expires.duration_since(forge.now());
     forge.live_through(&operator, left - hours(20)).await;
     let third = forge.until_rotated_from(second).await;
@@ -80,11 +72,7 @@ async fn a_token_about_to_expire_is_replaced_even_if_the_old_one_cannot_be_revok
 #[tokio::test]
 async fn a_login_that_goes_first_still_serves_those_who_leave() {
     let (forge, _operator, _, _) = in_window("2h").await;
-    forge
-        .secrets()
-        .delete(ROOT, &kube::api::DeleteParams::default())
-        .await
-        .unwrap();
+    forge.remove_secret(ROOT).await;
     forge.delete(Kind::Project, NAME).await;
     forge.until_gone(Kind::Project, NAME).await;
     forge.assert_live(&[]);
@@ -96,11 +84,7 @@ async fn a_login_that_goes_first_still_serves_those_who_leave() {
 async fn without_a_login_what_cannot_be_revoked_is_told_and_let_go() {
     let (forge, operator, first, second) = in_window("2h").await;
     operator.stop().await;
-    forge
-        .secrets()
-        .delete(ROOT, &kube::api::DeleteParams::default())
-        .await
-        .unwrap();
+    forge.remove_secret(ROOT).await;
     forge.delete(Kind::Project, NAME).await;
     let operator = forge.operator().await;
     forge
@@ -160,6 +144,14 @@ async fn a_token_is_revoked_with_the_login_it_was_made_with() {
     forge.assert_live(&[second, theirs.id]);
 }
 
+async fn until_refusal_is_told(forge: &Forge) {
+    forge
+        .until("the refusal is told", || async {
+            forge.events_of("IssuerDenied") + forge.events_of("IssuerRejected") > 0
+        })
+        .await;
+}
+
 /// GL18.
 #[tokio::test]
 async fn a_refused_revoke_keeps_the_token_on_record_until_it_has_expired() {
@@ -168,11 +160,7 @@ async fn a_refused_revoke_keeps_the_token_on_record_until_it_has_expired() {
         .faults()
         .every(REVOKE_PROJECT_TOKEN, Fault::Error(403));
     forge.live_through(&operator, hours(2) + minutes(1)).await;
-    forge
-        .until("the refusal is told", || async {
-            forge.events_of("IssuerDenied") + forge.events_of("IssuerRejected") > 0
-        })
-        .await;
+    until_refusal_is_told(&forge).await;
     assert_eq!(forge.previous().await, first);
     let tried = forge.faults().count(REVOKE_PROJECT_TOKEN);
     forge
@@ -203,11 +191,7 @@ async fn a_project_that_cannot_be_seen_proves_nothing() {
     let (forge, operator, first, second) = in_window("2h").await;
     forge.gitlab.remove_member(forge.group, forge.owner);
     forge.live_through(&operator, hours(2) + minutes(1)).await;
-    forge
-        .until("it was tried", || async {
-            forge.events_of("IssuerDenied") + forge.events_of("IssuerRejected") > 0
-        })
-        .await;
+    until_refusal_is_told(&forge).await;
     assert_eq!(forge.previous().await, first);
     forge.assert_live(&[first, second]);
     forge

@@ -2,9 +2,10 @@
 
 mod forge;
 
+use forge::openings::{settled, settled_in};
 use forge::{EXPORT, Forge, Kind, NAME, NAMESPACE, ROOT, hours, minutes, with};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use testbed::gitlab::Use;
@@ -13,11 +14,7 @@ use testbed::proxy::Fault;
 /// GL21.
 #[tokio::test]
 async fn a_token_revoked_by_hand_is_noticed_and_replaced() {
-    let forge = Forge::new().await;
-    let operator = forge.operator().await;
-    forge.create(forge.example()).await;
-    forge.until_settled().await;
-    let first = forge.current().await;
+    let (forge, operator, first) = settled().await;
     assert!(forge.gitlab.revoke(first));
     forge.live_through(&operator, hours(8)).await;
     let second = forge.until_rotated_from(first).await;
@@ -29,16 +26,8 @@ async fn a_token_revoked_by_hand_is_noticed_and_replaced() {
 /// GL22.
 #[tokio::test]
 async fn a_deleted_secret_is_made_anew_with_a_new_token() {
-    let forge = Forge::new().await;
-    let _operator = forge.operator().await;
-    forge.create(forge.example()).await;
-    forge.until_settled().await;
-    let first = forge.current().await;
-    forge
-        .secrets()
-        .delete(EXPORT, &DeleteParams::default())
-        .await
-        .unwrap();
+    let (forge, _operator, first) = settled().await;
+    forge.remove_secret(EXPORT).await;
     let second = forge.until_rotated_from(first).await;
     forge.until_settled().await;
     assert_eq!(forge.use_exported().await, Use::Works);
@@ -49,10 +38,8 @@ async fn a_deleted_secret_is_made_anew_with_a_new_token() {
 #[tokio::test]
 async fn an_edited_secret_gets_a_new_token_and_the_old_one_its_grace() {
     let forge = Forge::new().await;
-    let operator = forge.operator().await;
-    forge.create(forge.keeping_old("2h")).await;
-    forge.until_settled().await;
-    let first = forge.current().await;
+    let object = forge.keeping_old("2h");
+    let (forge, operator, first) = settled_in(forge, object).await;
     forge.put(EXPORT, "token", "something else").await;
     let second = forge.until_rotated_from(first).await;
     forge
@@ -70,11 +57,8 @@ async fn an_edited_secret_gets_a_new_token_and_the_old_one_its_grace() {
 /// GL23: somebody who writes an old value back again and again does not make us mint again and again.
 #[tokio::test]
 async fn a_secret_that_is_reverted_all_the_time_does_not_cost_a_token_each_time() {
-    let forge = Forge::new().await;
-    let operator = forge.operator().await;
-    forge.create(forge.example()).await;
-    forge.until_settled().await;
-    let (first, in_git) = (forge.current().await, forge.exported().await);
+    let (forge, operator, first) = settled().await;
+    let in_git = forge.exported().await;
     forge.rotate("beyond what is in git").await;
     forge.until_rotated_from(first).await;
     forge.until_settled().await;
@@ -119,11 +103,7 @@ async fn a_secret_that_is_not_ours_is_not_touched_and_gitlab_not_asked() {
     assert_eq!(forge.faults().total(), 0);
     forge.assert_live(&[]);
     // Out of the way, it goes on by itself.
-    forge
-        .secrets()
-        .delete(EXPORT, &DeleteParams::default())
-        .await
-        .unwrap();
+    forge.remove_secret(EXPORT).await;
     forge
         .annotate(Kind::Project, NAME, "example.org/look", "1")
         .await;
@@ -135,11 +115,7 @@ async fn a_secret_that_is_not_ours_is_not_touched_and_gitlab_not_asked() {
 /// GL26, GL28.
 #[tokio::test]
 async fn two_resources_on_one_secret_make_one_token() {
-    let forge = Forge::new().await;
-    let _operator = forge.operator().await;
-    forge.create(forge.example()).await;
-    forge.until_settled().await;
-    let first = forge.current().await;
+    let (forge, _operator, first) = settled().await;
     let asked = forge.faults().total();
     let adopt = json!({ "spec": { "adoptExistingSecret": true } });
     let second = forge.project_token("second", EXPORT, ROOT);
@@ -307,11 +283,7 @@ async fn an_adopted_secret_is_given_back_although_no_token_was_ever_made() {
         .every(testbed::gitlab::CREATE_PROJECT_TOKEN, Fault::Error(403));
     let adopt = json!({ "spec": { "adoptExistingSecret": true } });
     forge.create(with(forge.example(), adopt)).await;
-    forge
-        .until("the trouble is told", || async {
-            forge.events_of("RotationFailed") > 0
-        })
-        .await;
+    forge.until_told_of("RotationFailed").await;
     forge.delete(Kind::Project, NAME).await;
     forge.until_gone(Kind::Project, NAME).await;
     let left = forge.secret(EXPORT).await.unwrap();

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
-use stage::{NAME, NAMESPACE, OPERATOR, Stage};
+use stage::{NAME, NAMESPACE, OPERATOR, Running, Stage};
 use testbed::apiserver::Verb;
 use testbed::issuer::{self, Fault, Kind};
 
@@ -29,24 +29,34 @@ async fn stage(kind: Kind, in_place: bool) -> Stage {
     stage
 }
 
+/// A stage on which the first version is there and nothing is under way, and its operator.
+async fn settled(kind: Kind, in_place: bool) -> (Stage, Running) {
+    let stage = stage(kind, in_place).await;
+    let operator = stage.operator().await;
+    stage.create().await;
+    stage.until("the first version", || stage.settled()).await;
+    (stage, operator)
+}
+
+async fn until_version(stage: &Stage, version: &str) {
+    stage
+        .until(version, || async {
+            stage.version().await.as_deref() == Some(version)
+        })
+        .await;
+}
+
 #[tokio::test]
 async fn every_kind_of_issuer_lives_a_whole_life() {
     for (kind, in_place) in EVERY_WAY {
-        let stage = stage(kind, in_place).await;
-        let operator = stage.operator().await;
-        stage.create().await;
-        stage.until("the first version", || stage.settled()).await;
+        let (stage, operator) = settled(kind, in_place).await;
         let (first, _) = stage
             .handed_out()
             .await
             .expect("a credential is handed out");
 
         stage.rotate("again").await;
-        stage
-            .until("the second version", || async {
-                stage.version().await.as_deref() == Some("2.1")
-            })
-            .await;
+        until_version(&stage, "2.1").await;
         stage.until("rest", || stage.settled()).await;
         let (second, _) = stage.handed_out().await.unwrap();
         assert_ne!(first, second, "{kind:?}");
@@ -68,18 +78,11 @@ async fn every_kind_of_issuer_lives_a_whole_life() {
 
 #[tokio::test]
 async fn a_held_version_is_never_revoked_and_goes_at_once_when_released() {
-    let stage = stage(Kind::ShownOnce, false).await;
-    let operator = stage.operator().await;
-    stage.create().await;
-    stage.until("the first version", || stage.settled()).await;
+    let (stage, operator) = settled(Kind::ShownOnce, false).await;
     assert!(stage.hold("db-1-1", "example.org/consumer").await);
 
     stage.rotate("again").await;
-    stage
-        .until("the second version", || async {
-            stage.version().await.as_deref() == Some("2.1")
-        })
-        .await;
+    until_version(&stage, "2.1").await;
     stage
         .until("the wait is shown", || async {
             stage.reason().await == "HeldByConsumers"
@@ -103,10 +106,7 @@ async fn a_held_version_is_never_revoked_and_goes_at_once_when_released() {
 
 #[tokio::test]
 async fn a_pod_that_refers_to_the_old_version_keeps_it_alive() {
-    let stage = stage(Kind::Chosen, false).await;
-    let operator = stage.operator().await;
-    stage.create().await;
-    stage.until("the first version", || stage.settled()).await;
+    let (stage, operator) = settled(Kind::Chosen, false).await;
     let pods: Api<Pod> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let pod = serde_json::from_value(json!({
         "metadata": { "name": "app" },
@@ -133,10 +133,7 @@ async fn a_pod_that_refers_to_the_old_version_keeps_it_alive() {
 
 #[tokio::test]
 async fn a_restart_mints_nothing_revokes_nothing_and_writes_nothing() {
-    let stage = stage(Kind::ShownOnce, false).await;
-    let operator = stage.operator().await;
-    stage.create().await;
-    stage.until("the first version", || stage.settled()).await;
+    let (stage, operator) = settled(Kind::ShownOnce, false).await;
     operator.stop().await;
 
     let before = stage.server.version();
@@ -195,11 +192,7 @@ async fn a_first_mint_and_a_rotation_stay_within_their_requests() {
     let before = stage.server.faults().last();
     let asked = stage.issuer.faults().total();
     stage.rotate("again").await;
-    stage
-        .until("the second version", || async {
-            stage.version().await.as_deref() == Some("2.1")
-        })
-        .await;
+    until_version(&stage, "2.1").await;
     stage.until("rest", || stage.settled()).await;
     stage
         .until("quiet", || async {
@@ -223,10 +216,7 @@ async fn a_first_mint_and_a_rotation_stay_within_their_requests() {
 
 #[tokio::test]
 async fn a_lost_ledger_is_made_good_without_a_rotation() {
-    let stage = stage(Kind::ShownOnce, false).await;
-    let operator = stage.operator().await;
-    stage.create().await;
-    stage.until("the first version", || stage.settled()).await;
+    let (stage, operator) = settled(Kind::ShownOnce, false).await;
     stage.annotate("keyward.dev/ledger", None).await;
     stage
         .until("the ledger is back", || async {
@@ -248,10 +238,7 @@ async fn a_lost_ledger_is_made_good_without_a_rotation() {
 async fn a_refused_spec_that_is_taken_back_rotates_nobody() {
     let minted = |kind: &Kind| matches!(kind, Kind::Chosen | Kind::ReadBack | Kind::ShownOnce);
     for (kind, in_place) in EVERY_WAY.into_iter().filter(|(kind, _)| minted(kind)) {
-        let stage = stage(kind, in_place).await;
-        let operator = stage.operator().await;
-        stage.create().await;
-        stage.until("the first version", || stage.settled()).await;
+        let (stage, operator) = settled(kind, in_place).await;
         let before = stage.handed_out().await;
 
         stage.issuer.faults().plan(|line| {
@@ -272,22 +259,16 @@ async fn a_refused_spec_that_is_taken_back_rotates_nobody() {
         assert_eq!(stage.handed_out().await, before, "{case}");
         assert_eq!((stage.minted(), stage.live().len()), (1, 1), "{case}");
 
+        // A number that was never used.
         stage.rotate("again").await;
-        stage
-            .until("a number that was never used", || async {
-                stage.version().await.as_deref() == Some("3.1")
-            })
-            .await;
+        until_version(&stage, "3.1").await;
         operator.stop().await;
     }
 }
 
 #[tokio::test]
 async fn an_emergency_revoke_goes_past_holders_with_a_warning_first() {
-    let stage = stage(Kind::Chosen, false).await;
-    let operator = stage.operator().await;
-    stage.create().await;
-    stage.until("the first version", || stage.settled()).await;
+    let (stage, operator) = settled(Kind::Chosen, false).await;
     stage.hold("db-1-1", "example.org/consumer").await;
     let leaked = stage.live();
     let uid = stage.object().await.unwrap().metadata.uid.unwrap();
@@ -297,11 +278,7 @@ async fn an_emergency_revoke_goes_past_holders_with_a_warning_first() {
             !stage.live().contains(&leaked[0])
         })
         .await;
-    stage
-        .until("a new one", || async {
-            stage.version().await.as_deref() == Some("2.1")
-        })
-        .await;
+    until_version(&stage, "2.1").await;
     let warned = stage
         .server
         .objects("events")
@@ -313,10 +290,7 @@ async fn an_emergency_revoke_goes_past_holders_with_a_warning_first() {
 
 #[tokio::test]
 async fn a_suspended_resource_is_left_alone() {
-    let stage = stage(Kind::Chosen, false).await;
-    let operator = stage.operator().await;
-    stage.create().await;
-    stage.until("the first version", || stage.settled()).await;
+    let (stage, operator) = settled(Kind::Chosen, false).await;
     stage.annotate("keyward.dev/suspend", Some("true")).await;
     stage
         .until("it is shown", || async {
@@ -331,11 +305,7 @@ async fn a_suspended_resource_is_left_alone() {
         .await;
     assert_eq!(stage.minted(), 1);
     stage.annotate("keyward.dev/suspend", None).await;
-    stage
-        .until("it goes on", || async {
-            stage.version().await.as_deref() == Some("2.1")
-        })
-        .await;
+    until_version(&stage, "2.1").await;
     operator.stop().await;
 }
 
@@ -375,10 +345,7 @@ async fn orphan_and_retain_leave_what_they_say() {
 
 #[tokio::test]
 async fn what_a_forced_removal_leaves_behind_is_put_in_order() {
-    let stage = stage(Kind::ShownOnce, false).await;
-    let operator = stage.operator().await;
-    stage.create().await;
-    stage.until("the first version", || stage.settled()).await;
+    let (stage, operator) = settled(Kind::ShownOnce, false).await;
     let patch = json!({ "metadata": { "finalizers": null } });
     stage.delete().await;
     let strip = kube::api::Patch::Merge(&patch);

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use keyward::engine::world::Clock;
 use keyward::engine::{Engine, Kind, Options};
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use testbed::apiserver::{self, Server, Verb};
@@ -103,6 +103,13 @@ impl Cluster {
         self.secrets()
             .patch(secret, &PatchParams::default(), &Patch::Merge(&patch))
             .await
+    }
+
+    pub(crate) async fn remove_secret(&self, name: &str) {
+        self.secrets()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
     }
 
     /// What is in a Secret, as a consumer reads it.

@@ -16,14 +16,15 @@ use keyward::engine::Options;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use serde_json::{Value, json};
+use testbed::apiserver::{Fault, RequestLine, Verb};
 use testbed::gitlab::{Added, Place, Settings, StandIn, level};
 use testbed::proxy::Faults;
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
+pub(crate) mod openings;
 mod people;
 mod seen;
-pub(crate) mod window;
 
 pub(crate) use cluster::Running;
 use cluster::{Cluster, describe_object};
@@ -152,6 +153,21 @@ impl Forge {
         self.clock.now()
     }
 
+    /// From now on the API server answers so to those requests of the operator's that are meant.
+    pub(crate) fn cluster_refuses(
+        &self,
+        status: u16,
+        is_meant: impl Fn(&RequestLine) -> bool + Send + Sync + 'static,
+    ) {
+        self.server.faults().plan(move |line| {
+            if line.user_agent == OPERATOR && is_meant(line) {
+                Fault::Error(status)
+            } else {
+                Fault::Pass
+            }
+        });
+    }
+
     /// Time passes for everybody, and the operator's timers ring.
     pub(crate) fn later(&self, operator: &Running, time: SignedDuration) {
         self.clock.jump(time.as_secs());
@@ -235,6 +251,16 @@ fn ten_o_clock(now: Timestamp) -> (Timestamp, i64) {
     let back = (now.as_second() - 10 * 3600).rem_euclid(DAY);
     let start = Timestamp::from_second(now.as_second() - back).unwrap();
     (start, back)
+}
+
+/// Writes a value into a Secret, and means it. Reserving the Secret is a patch.
+pub(crate) fn stores_a_value(line: &RequestLine) -> bool {
+    line.verb == Verb::Update && line.resource == "secrets" && !line.dry_run
+}
+
+/// Writes a value into a Secret, or asks whether it may.
+pub(crate) fn stores_or_asks(line: &RequestLine) -> bool {
+    line.verb == Verb::Update && line.resource == "secrets"
 }
 
 /// One object changed by another, as a merge patch does.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::Value;
@@ -9,7 +10,7 @@ use testbed::canary::{Canaries, Leak};
 use testbed::gitlab::Use;
 
 use super::cluster::{condition_in, status_in};
-use super::{EXPORT, Forge, Kind, NAME};
+use super::{EXPORT, Forge, Kind, NAME, Running, hours};
 
 impl Forge {
     pub(crate) async fn object(&self, kind: Kind, name: &str) -> Option<DynamicObject> {
@@ -77,6 +78,20 @@ impl Forge {
         number(&self.status().await["previousTokenRef"]["id"])
     }
 
+    /// When the window closes, by status.
+    pub(crate) async fn window_ends_at(&self) -> Timestamp {
+        let status = self.status().await;
+        let text = status["previousTokenRevocationTime"].as_str().unwrap();
+        text.parse().unwrap()
+    }
+
+    /// When the current token expires, by status.
+    pub(crate) async fn expires_at(&self) -> Timestamp {
+        let status = self.status().await;
+        let text = status["currentTokenRef"]["expiresAt"].as_str().unwrap();
+        text.parse().unwrap()
+    }
+
     /// What is remembered of the example.
     pub(crate) async fn ledger(&self) -> String {
         let object = self.object(Kind::Project, NAME).await;
@@ -137,6 +152,15 @@ impl Forge {
         assert_eq!(self.live(), expected, "{:#?}", self.gitlab.live());
     }
 
+    /// After the trouble: the next rotation comes, its window closes, and never was more than one too many alive.
+    pub(crate) async fn goes_on_from(&self, operator: &Running, second: u64) {
+        let third = self.until_rotated_from(second).await;
+        self.live_through(operator, hours(3)).await;
+        self.until_settled().await;
+        assert!(self.most_live() <= 2, "{}", self.most_live());
+        self.assert_live(&[third]);
+    }
+
     /// The most tokens of ours that were ever alive at one moment.
     pub(crate) fn most_live(&self) -> usize {
         self.gitlab.most_live(|live| live.name.starts_with("kw1-"))
@@ -165,6 +189,12 @@ impl Forge {
             .map(|(_, text)| text)
             .collect();
         texts.join("\n")
+    }
+
+    /// Waits for an event with this reason.
+    pub(crate) async fn until_told_of(&self, reason: &str) {
+        self.until(reason, || async { self.events_of(reason) > 0 })
+            .await;
     }
 
     /// Values of GitLab that are found in anything but the data of a Secret.
