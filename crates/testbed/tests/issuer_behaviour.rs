@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
 use lifecycle::{ClusterId, Mark, Minting, Owner, TroubleKind, Verdict, Version};
-use serde_json::json;
+use serde_json::{Value, json};
 use sources::http::{Http, Settings};
 use sources::standin::{ID, SECRET, StandIn as Client};
 use sources::{Minted, Order, SecretValue, Source, SourceError, Values};
@@ -45,12 +45,17 @@ fn mark(attempt: u32) -> Mark {
 }
 
 async fn mint(source: &Client, mark: Mark) -> Result<Minted, SourceError> {
+    let wish = json!({ "rights": ["read", "write"] });
+    mint_as_wished(source, mark, wish).await
+}
+
+async fn mint_as_wished(source: &Client, mark: Mark, wish: Value) -> Result<Minted, SourceError> {
     let draft = source.draft(&mark, &[7; 32]);
     let order = Order {
         mark,
         chosen: (!draft.is_empty()).then_some(draft),
         present: None,
-        wish: json!({ "rights": ["read", "write"] }),
+        wish,
         now: jiff::Timestamp::UNIX_EPOCH,
     };
     source.mint(&order).await
@@ -192,14 +197,8 @@ async fn rotating_with_a_dead_value_ends_the_whole_family() {
 async fn a_lifetime_ends_by_itself() {
     let issuer = StandIn::start().unwrap();
     let source = reach(&issuer, Kind::ShownOnce);
-    let order = Order {
-        mark: mark(1),
-        chosen: None,
-        present: None,
-        wish: json!({ "lifetimeSeconds": 60 }),
-        now: jiff::Timestamp::UNIX_EPOCH,
-    };
-    let minted = source.mint(&order).await.unwrap();
+    let wish = json!({ "lifetimeSeconds": 60 });
+    let minted = mint_as_wished(&source, mark(1), wish).await.unwrap();
     assert_eq!(minted.expires, issuer.live(REALM)[0].expires);
     issuer.advance(SignedDuration::from_secs(61));
     assert_eq!(
@@ -214,14 +213,8 @@ async fn a_lifetime_ends_by_itself() {
 async fn a_wish_that_makes_no_sense_is_rejected_before_anything_is_sent() {
     let issuer = StandIn::start().unwrap();
     let source = reach(&issuer, Kind::ShownOnce);
-    let order = Order {
-        mark: mark(1),
-        chosen: None,
-        present: None,
-        wish: json!({ "right": ["read"] }),
-        now: jiff::Timestamp::UNIX_EPOCH,
-    };
-    let error = source.mint(&order).await.unwrap_err();
+    let wish = json!({ "right": ["read"] });
+    let error = mint_as_wished(&source, mark(1), wish).await.unwrap_err();
     assert_eq!(error.kind, TroubleKind::Rejected);
     assert_eq!(issuer.faults().total(), 0);
 }
