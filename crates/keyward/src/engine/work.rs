@@ -262,18 +262,7 @@ async fn settle(world: &World, key: &Key, memory: &mut Memory, outcome: Outcome)
     match outcome {
         Outcome::Rest { wake } if key.departed.is_none() => Then::Wait { until: wake },
         Outcome::Rest { wake: Some(wake) } => Then::Wait { until: Some(wake) },
-        Outcome::Rest { wake: None } => match AFTERLIFE.get(memory.afterlife) {
-            Some(span) => {
-                memory.afterlife += 1;
-                Then::Wait {
-                    until: Some(later(world.now(), *span)),
-                }
-            }
-            None => {
-                world.logins.forget(key);
-                Then::Forget
-            }
-        },
+        Outcome::Rest { wake: None } => in_its_afterlife(world, key, memory),
         Outcome::Again if again < AT_ONCE => {
             memory.again = again + 1;
             Then::Again
@@ -306,6 +295,18 @@ async fn settle(world: &World, key: &Key, memory: &mut Memory, outcome: Outcome)
             }
             Then::Forget
         }
+    }
+}
+
+/// The next look for what a departed resource left, or the last one is over.
+fn in_its_afterlife(world: &World, key: &Key, memory: &mut Memory) -> Then {
+    let Some(span) = AFTERLIFE.get(memory.afterlife) else {
+        world.logins.forget(key);
+        return Then::Forget;
+    };
+    memory.afterlife += 1;
+    Then::Wait {
+        until: Some(later(world.now(), *span)),
     }
 }
 
