@@ -4,12 +4,17 @@
 
 mod cloud;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use cloud::{Cloud, NAME, NAMESPACE, Running, USER};
 use kube::ResourceExt;
 use kube::api::PostParams;
 use serde_json::{Value, json};
+use testbed::apiserver::{Fault, RequestLine, Verb};
 use testbed::keystone;
 
+const HOLDER: &str = "openstack.org/barbican";
 const PROTECTION: &str = "openstack.org/ac-secret-protection";
 /// The one Secret of the first design, whatever it held.
 const LEGACY: &str = "ac-barbican-secret";
@@ -107,7 +112,7 @@ async fn a_predecessors_secret_without_a_credential_does_not_outlive_its_resourc
 async fn a_predecessors_credential_without_its_value_is_revoked_with_its_resource() {
     for lived_with_us in [true, false] {
         let cloud = Cloud::new().await;
-        let (id, _) = credential_of_a_predecessor(&cloud).await;
+        let (id, _) = credential_of_a_predecessor(&cloud, "ac-barbican-29090").await;
         let uid = resource_of_a_predecessor(&cloud).await;
         let data = json!({ "AC_ID": id });
         add(&cloud, LEGACY, Some(&uid), &data).await;
@@ -121,9 +126,57 @@ async fn a_predecessors_credential_without_its_value_is_revoked_with_its_resourc
     }
 }
 
+/// One Secret at a time, each with a number of its own: whoever dies in between leaves the rest to the next.
+#[tokio::test]
+async fn an_operator_that_dies_while_it_takes_over_leaves_the_rest_to_the_next() {
+    for nth in [0, 1] {
+        for fault in [Fault::CrashBefore, Fault::CrashAfter] {
+            let cloud = Cloud::new().await;
+            let current = legacy(&cloud).await;
+            let previous = credential_of_a_predecessor(&cloud, "ac-barbican-18080").await;
+            let uid = cloud.object(NAME).await.unwrap().uid().unwrap();
+            let data = json!({ "AC_ID": previous.0, "AC_SECRET": previous.1 });
+            let older = "ac-barbican-a1b2c-secret";
+            add(&cloud, older, Some(&uid), &data).await;
+            assert!(cloud.hold(older, HOLDER).await);
+
+            let (updates, dead) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
+            cloud.server.faults().plan(move |line| {
+                let update = line.resource == "secrets" && line.verb == Verb::Update;
+                let this = update && updates.fetch_add(1, Ordering::Relaxed) == nth;
+                if this { fault } else { Fault::Pass }
+            });
+            let died = dead.clone();
+            let die = move |_: &RequestLine| died.store(true, Ordering::Relaxed);
+            cloud.server.faults().on_crash(die);
+            let operator = cloud.operator().await;
+            cloud
+                .until("it dies", || async { dead.load(Ordering::Relaxed) })
+                .await;
+            drop(operator);
+            cloud.server.faults().clear();
+            let _operator = cloud.operator().await;
+            cloud.until("it is ready", || cloud.is_ready(NAME)).await;
+            assert_eq!(cloud.text("acID").await, current.0, "no needless rotation");
+            let version = async |name: &str| {
+                let secret = cloud.secret(name).await.unwrap();
+                secret.annotations()["keyward.dev/version"].clone()
+            };
+            assert_eq!(version(older).await, "1.1");
+            assert_eq!(version(LEGACY).await, "2.1");
+            assert_eq!(cloud.live().await.len(), 2, "{nth} {fault:?}");
+
+            cloud.release(older, HOLDER).await;
+            cloud.delete(NAME).await;
+            cloud.until_gone(NAME).await;
+            assert!(cloud.live().await.is_empty(), "{nth} {fault:?}");
+        }
+    }
+}
+
 /// As the first version of the original operator left it.
 async fn legacy(cloud: &Cloud) -> (String, String) {
-    let (id, value) = credential_of_a_predecessor(cloud).await;
+    let (id, value) = credential_of_a_predecessor(cloud, "ac-barbican-29090").await;
     let uid = resource_of_a_predecessor(cloud).await;
     let data = json!({ "AC_ID": id, "AC_SECRET": value });
     add(cloud, LEGACY, Some(&uid), &data).await;
@@ -159,7 +212,7 @@ async fn until_collected(cloud: &Cloud) {
 }
 
 /// Id and value of a credential at Keystone.
-async fn credential_of_a_predecessor(cloud: &Cloud) -> (String, String) {
+async fn credential_of_a_predecessor(cloud: &Cloud, name: &str) -> (String, String) {
     let auth = json!({
         "identity": { "methods": ["password"], "password": { "user": {
             "name": USER, "domain": { "name": "Default" }, "password": keystone::password_of(USER) } } },
@@ -173,7 +226,7 @@ async fn credential_of_a_predecessor(cloud: &Cloud) -> (String, String) {
             http::Method::POST,
             &format!("/v3/users/{user}/application_credentials"),
             &login.token().unwrap(),
-            Some(&json!({ "application_credential": { "name": "ac-barbican-29090", "roles": [{ "name": "service" }] } })),
+            Some(&json!({ "application_credential": { "name": name, "roles": [{ "name": "service" }] } })),
         )
         .await
         .unwrap();

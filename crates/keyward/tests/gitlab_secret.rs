@@ -2,6 +2,9 @@
 
 mod forge;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use forge::openings::{settled, settled_in};
 use forge::{EXPORT, Forge, Kind, NAME, NAMESPACE, ROOT, hours, minutes, with};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -389,6 +392,38 @@ async fn edited_annotations_are_written_at_once_and_without_a_new_token() {
     assert_eq!(forge.current().await, current);
     assert_eq!(forge.minted(), 1);
     forge.assert_live(&[current]);
+}
+
+/// Somebody forbids the edit, or was faster: it is tried once, and what matters goes on.
+#[tokio::test]
+async fn annotations_that_are_refused_hold_nothing_up() {
+    use testbed::apiserver::{Fault, Verb};
+    for fault in [Fault::Error(403), Fault::Error(422), Fault::Conflict] {
+        let forge = Forge::new().await;
+        let _operator = forge.operator().await;
+        forge.create(forge.example()).await;
+        forge.until_settled().await;
+        let first = forge.current().await;
+        let patches = Arc::new(AtomicUsize::new(0));
+        let seen = patches.clone();
+        forge.server.faults().plan(move |line| {
+            let writes = line.resource == "secrets" && line.verb == Verb::Patch;
+            let first = writes && seen.fetch_add(1, Ordering::Relaxed) == 0;
+            if first { fault } else { Fault::Pass }
+        });
+        let edit = json!({
+            "metadata": { "annotations": { "keyward.dev/rotate": "1" } },
+            "spec": { "export": { "annotations": { "example.org/a": "1" } } },
+        });
+        forge.edit(Kind::Project, NAME, edit).await;
+        forge.until_rotated_from(first).await;
+        forge.until_settled().await;
+        let secret = forge.secret(EXPORT).await.unwrap();
+        assert_eq!(secret.annotations()["example.org/a"], "1", "{fault:?}");
+        // The one that was refused, and the reservation for the value, which brought them along.
+        assert_eq!(patches.load(Ordering::Relaxed), 2, "{fault:?}");
+        assert_eq!(forge.minted(), 2, "{fault:?}");
+    }
 }
 
 /// S002-16: one block, one Secret, in the resource's own namespace.

@@ -87,6 +87,8 @@ reasons! {
     LedgerBehind: NeedsAPerson = "the issuer has credentials with numbers beyond the ledger, as after a restore or in a cloned cluster; they are left alone",
     LedgerLost: Underway = "the ledger is missing and is made good from the Secrets and the issuer's list",
     LedgerFromTheFuture: NeedsAPerson = "the ledger was written by a newer Keyward; upgrade this one",
+    Predecessor: Underway = "an earlier operator had this resource; the Secrets it left are taken over, or let go",
+    AnnotationsChanged: Underway = "the annotations asked for on the Secret are not the ones written last",
     Checking: Underway = "it is time to compare the issuer with the ledger",
     Tidying: Underway = "an old note no longer applies",
 

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::heirloom::{self, Heirloom};
 use crate::{
     Because, Fingerprint, Holder, IssuedId, LedgerState, Purpose, SecretName, SecretUid, Version,
 };
@@ -26,6 +27,14 @@ pub struct Facts {
     /// The Secrets that carry this resource's uid.
     #[serde(default)]
     pub secrets: Vec<Stored>,
+    /// Secrets that a predecessor made for this resource and that bear no record of ours yet. `None`: not looked for. What
+    /// was found counts until the ledger is written; facts that do not speak of a predecessor have none.
+    #[serde(default = "heirloom::no_predecessor")]
+    pub heirlooms: Option<Vec<Heirloom>>,
+    /// In place: the Secret lacks annotations that the spec asks for, or bears some that it no longer does; and this pass
+    /// has not tried to change that. Never so of a Secret that is being deleted, or of a spec that cannot be served.
+    #[serde(default)]
+    pub annotations_due: bool,
 
     /// The issuer's credentials that bear this resource's mark. Kept up with what this pass itself does: the reply of a
     /// mint adds its credential, an accepted revoke takes it away. A mint without a clear reply makes the list unknown

@@ -10,6 +10,7 @@
 mod because;
 mod decide;
 mod facts;
+mod heirloom;
 mod ledger;
 mod mark;
 mod names;
@@ -24,6 +25,7 @@ pub use facts::{
     Answer, Deletion, Delivery, Facts, InHand, Issued, Issuer, Known, Listing, Minting, Policy,
     Refusal, Resource, Retire, Role, Stored, Trouble, TroubleKind, Verdict, Wanted,
 };
+pub use heirloom::{Heirloom, Inheritable};
 pub use ledger::{Entry, Intent, Ledger, LedgerState, Purpose, Repairs, Setback, Setbacks};
 pub use mark::{ClusterId, Mark, Owner};
 pub use names::{Fingerprint, Holder, IssuedId, SecretName, SecretUid};

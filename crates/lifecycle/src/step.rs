@@ -34,6 +34,8 @@ pub enum Question {
     Referrers(Version),
     /// Does the issuer no longer know this version?
     Gone(Version),
+    /// Which Secrets did a predecessor make for this resource?
+    Heirlooms,
 }
 
 /// The few effects that exist. Each is one request, and safe to repeat.
@@ -81,6 +83,19 @@ pub enum Step {
         uid: SecretUid,
         version: Version,
     },
+    /// Gives a Secret of a predecessor its record, only if it is still as it was read: a version like any other from now
+    /// on.
+    TakeOver {
+        secret: SecretName,
+        uid: SecretUid,
+        version: Version,
+    },
+    /// Takes the protection off a Secret of a predecessor in which nothing can be a version, only if it is still as it was
+    /// read.
+    Unprotect { secret: SecretName, uid: SecretUid },
+    /// In place: brings the annotations of the Secret to what the spec asks for, only if it is still as it was read. Tried
+    /// once in a pass: that somebody forbids it holds nothing up.
+    Annotate,
     /// Writes a Warning event before an act that goes past holders, or that leaves something alive.
     Warn { version: Version, because: Because },
     /// Takes our finalizer off the resource, only if it is still as it was read.
@@ -132,10 +147,14 @@ impl Step {
             | Self::Revoke { version, .. }
             | Self::Release { version, .. }
             | Self::Warn { version, .. } => Purpose::RetireVersion(*version),
-            Self::Sweep { .. } | Self::Discard { .. } | Self::LetGo { .. } | Self::Unguard => {
-                Purpose::Retire
+            Self::Sweep { .. }
+            | Self::Discard { .. }
+            | Self::LetGo { .. }
+            | Self::Unprotect { .. }
+            | Self::Unguard => Purpose::Retire,
+            Self::Record { .. } | Self::Mirror | Self::TakeOver { .. } | Self::Annotate => {
+                Purpose::Check
             }
-            Self::Record { .. } | Self::Mirror => Purpose::Check,
         }
     }
 
@@ -154,6 +173,9 @@ impl Step {
             Self::Release { .. } => "release",
             Self::Discard { .. } => "discard",
             Self::LetGo { .. } => "let-go",
+            Self::TakeOver { .. } => "take-over",
+            Self::Unprotect { .. } => "unprotect",
+            Self::Annotate => "annotate",
             Self::Warn { .. } => "warn",
             Self::Unguard => "unguard",
         }
@@ -172,13 +194,14 @@ impl Step {
             | Self::Release { version, .. }
             | Self::Discard { version, .. }
             | Self::LetGo { version, .. }
+            | Self::TakeOver { version, .. }
             | Self::Warn { version, .. } => Some(*version),
             Self::Record { ledger, .. } => ledger
                 .intent
                 .as_ref()
                 .map(|intent| intent.version)
                 .or(ledger.current.as_ref().map(|now| now.version)),
-            Self::Mirror | Self::Unguard => None,
+            Self::Mirror | Self::Unprotect { .. } | Self::Annotate | Self::Unguard => None,
         }
     }
 }

@@ -72,6 +72,7 @@ fn configuration(
         overlaps: 4,
         ticks: 30,
         rotations,
+        annotation_edits: u8::from(c.policy.delivery == Delivery::InPlace) * 2,
         spec_changes: 1,
         taken_back: 1,
         deletions: 1,
@@ -146,6 +147,7 @@ fn walk(c: &Configuration, choices: &[u16]) -> Result<(), TestCaseError> {
             | Event::LearnsNothing(_)
             | Event::Does(_, Fate::AnswerLost | Fate::UnderWay | Fate::Refused)
             | Event::Rotates
+            | Event::EditsAnnotations
             | Event::ChangesSpec
             | Event::TakesSpecBack
             | Event::Ticks => seldom.is_multiple_of(8),

@@ -99,14 +99,36 @@ fn every_reason_step_change_and_question_is_in_some_scenario() {
         .filter(|because| NOT_DECIDED.iter().all(|(not, _)| not != *because))
         .map(|because| because.code());
     let steps = [
-        "Record", "Draft", "Claim", "Mint", "Store", "Mirror", "Fence", "Revoke", "Sweep",
-        "Release", "Discard", "LetGo", "Warn", "Unguard",
+        "Record",
+        "Draft",
+        "Claim",
+        "Mint",
+        "Store",
+        "Mirror",
+        "Fence",
+        "Revoke",
+        "Sweep",
+        "Release",
+        "Discard",
+        "LetGo",
+        "TakeOver",
+        "Unprotect",
+        "Annotate",
+        "Warn",
+        "Unguard",
     ];
     let changes = [
         "Rebuilt", "Intent", "Bump", "GiveUp", "Publish", "Rollback", "Seal", "Close", "Condemn",
         "Leave", "Adopt", "Forget", "Setback", "Tidy",
     ];
-    let questions = ["Issued", "Resource", "Works", "Referrers", "Gone"];
+    let questions = [
+        "Issued",
+        "Resource",
+        "Works",
+        "Referrers",
+        "Gone",
+        "Heirlooms",
+    ];
     let missing: Vec<&str> = reasons
         .chain(steps)
         .chain(changes)

@@ -55,6 +55,7 @@ pub(crate) fn question(question: Question) -> String {
         Question::Gone(version) => {
             format!("ask the issuer whether version {version} is really gone")
         }
+        Question::Heirlooms => "look for Secrets that an earlier operator made for it".into(),
     }
 }
 
@@ -62,7 +63,7 @@ pub(crate) fn question(question: Question) -> String {
 pub(crate) fn is_for_the_issuer(question: Question) -> bool {
     match question {
         Question::Issued | Question::Works(_) | Question::Gone(_) => true,
-        Question::Resource | Question::Referrers(_) => false,
+        Question::Resource | Question::Referrers(_) | Question::Heirlooms => false,
     }
 }
 
@@ -100,6 +101,13 @@ pub(crate) fn step(step: &Step) -> String {
         Step::LetGo { secret, .. } => {
             format!("cut Secret {secret} loose from the leaving resource")
         }
+        Step::TakeOver {
+            secret, version, ..
+        } => format!("take over Secret {secret} of an earlier operator as version {version}"),
+        Step::Unprotect { secret, .. } => format!(
+            "take the finalizer off Secret {secret} of an earlier operator, which holds no credential"
+        ),
+        Step::Annotate => "write the annotations that the spec asks for on the Secret".into(),
         Step::Warn { version, .. } => {
             format!("write a Warning event about version {version} before going past its holders")
         }

@@ -20,7 +20,7 @@ use super::observe::Sight;
 use super::secrets::{self, Record};
 use super::trouble::Fault;
 use super::world::World;
-use super::{events, inherit, names, report};
+use super::{annotations, events, inherit, names, report};
 
 /// Performs exactly this step.
 pub async fn act(
@@ -48,6 +48,11 @@ pub async fn act(
         Step::Sweep { version, id } => sweep(world, sight, *version, id).await,
         Step::Release { secret, uid, .. } => release(world, sight, secret, uid).await,
         Step::LetGo { secret, uid, .. } => let_go(world, sight, secret, uid).await,
+        Step::TakeOver { uid, version, .. } => {
+            inherit::take_over(world, sight, uid, *version).await
+        }
+        Step::Unprotect { uid, .. } => inherit::unprotect(world, sight, uid).await,
+        Step::Annotate => annotations::write(world, sight).await,
         Step::Warn { version, because } => warn(world, sight, *version, *because).await,
         Step::Unguard => unguard(world, sight).await,
     }
@@ -76,6 +81,12 @@ async fn record(
     let object = patch_resource(world, sight, "writing the ledger", &patch).await?;
     sight.saw_object(object);
     sight.failed = None;
+    // Looked for once more before the resource goes.
+    sight.heirlooms = None;
+    // The number of one that is struck out may be another's, of a predecessor's Secret that somebody else takes over.
+    sight.revoked.retain(|version| ledger.records(*version));
+    sight.referrers = (sight.referrers.take()).filter(|answer| ledger.records(answer.about));
+    sight.absent = (sight.absent.take()).filter(|answer| ledger.records(answer.about));
     if change == Change::Leave {
         // The attempt is closed only now: what the issuer had before may lack what it made last.
         sight.issued = Known::NotAsked;
@@ -473,14 +484,9 @@ async fn warn(
     Ok(())
 }
 
-/// *Guarantees:* only our own finalizer goes, and only if nothing changed since we saw that all is done; and no Secret
-/// of a predecessor is left behind with a finalizer that nobody takes off.
+/// *Guarantees:* only our own finalizer goes, and only if nothing changed since we saw that all is done.
 /// *If it dies here:* the resource is gone, or is looked at once more.
 async fn unguard(world: &World, sight: &mut Sight) -> Result<(), Fault> {
-    if inherit::settle_the_estate(world, sight).await? {
-        // It has versions that nobody knew of: they are ended first.
-        return Err(Fault::Outrun("letting the resource go"));
-    }
     let rest: Vec<&String> = sight
         .object
         .finalizers()

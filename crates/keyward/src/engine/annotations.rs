@@ -6,66 +6,43 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::Patch;
-use lifecycle::LedgerState;
 use serde_json::json;
 
 use super::act::manager;
+use super::names;
 use super::observe::Sight;
 use super::trouble::Fault;
 use super::world::World;
-use super::{facts, names};
+
+/// Whether the Secret lacks what the spec asks for, and this pass has not tried yet: what is refused, or undone by somebody
+/// at once, is not tried in a loop.
+pub(super) fn are_due(sight: &Sight) -> bool {
+    !sight.annotated && change(sight).is_some()
+}
 
 /// *Guarantees:* only annotations that the resource asks for, or asked for before, are touched, and only if nobody wrote
 /// the Secret since it was read. *If it dies here:* they are written, or the next pass writes them. *Safe to repeat
 /// because* what was written is noted beside it: what somebody else makes of it is not fought over.
-pub(super) async fn follow(world: &World, sight: &mut Sight) -> Result<(), Fault> {
-    let Some((name, patch)) = change(sight) else {
-        return Ok(());
-    };
+pub(super) async fn write(world: &World, sight: &mut Sight) -> Result<(), Fault> {
+    let act = "writing annotations";
+    sight.annotated = true;
+    let (name, patch) = change(sight).ok_or(Fault::Outrun(act))?;
     let api = world.secrets(&sight.namespace());
     let (manager, patch) = (manager(), Patch::Merge(&patch));
-    let write = api.patch(&name, &manager, &patch);
-    match world.timed("writing annotations", write).await {
-        Ok(seen) => {
-            sight.saw_secret(seen);
-            Ok(())
-        }
-        // Whoever was faster wakes us. And that somebody forbids it must not hold up what matters.
-        Err(fault @ (Fault::Outrun(_) | Fault::Refused { .. })) => {
-            tracing::warn!(
-                kind = sight.kind.resource().kind,
-                namespace = sight.namespace(),
-                name = sight.object.name_any(),
-                trouble = %fault,
-                "annotations not written"
-            );
-            Ok(())
-        }
-        Err(fault) => Err(fault),
-    }
+    let seen = world.timed(act, api.patch(&name, &manager, &patch)).await?;
+    sight.saw_secret(seen);
+    Ok(())
 }
 
-/// The Secret and what is to be changed about it, if something is.
+/// The Secret and what is to be changed about it, if something is. Whether this is the time for it is for the rules.
 fn change(sight: &Sight) -> Option<(String, serde_json::Value)> {
-    let note = |key: &str| sight.object.annotations().get(key).map(String::as_str);
-    let leaves = sight.gone || sight.object.metadata.deletion_timestamp.is_some();
-    if leaves || note(names::SUSPEND) == Some("true") || sight.obstacle.is_some() {
+    if sight.gone || sight.obstacle.is_some() {
         return None;
-    }
-    // While a value is on its way, they come with it.
-    match facts::ledger(sight) {
-        LedgerState::Is(ledger) if ledger.intent.is_none() && ledger.current.is_some() => {}
-        LedgerState::Is(_) | LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => {
-            return None;
-        }
     }
     let wish = sight.kind.wish(&sight.object).ok()?;
     let target = wish.target?;
-    let is_target = |name: String| name == target.as_str();
-    let secret = sight
-        .secrets
-        .iter()
-        .find(|secret| is_target(secret.name_any()))?;
+    let is_target = |secret: &&Secret| secret.name_any() == target.as_str();
+    let secret = sight.secrets.iter().find(is_target)?;
     if secret.metadata.deletion_timestamp.is_some() {
         return None;
     }

@@ -59,6 +59,9 @@ pub(super) fn of_step(sight: &Sight, step: &Step, decision: &Decision) -> Option
         | Step::Release { .. }
         | Step::Discard { .. }
         | Step::LetGo { .. }
+        | Step::TakeOver { .. }
+        | Step::Unprotect { .. }
+        | Step::Annotate
         | Step::Warn { .. }
         | Step::Unguard => return None,
     };

@@ -13,7 +13,7 @@ use super::observe::{Fresh, Sight, look_again};
 use super::reader::Reader;
 use super::trouble::Fault;
 use super::world::World;
-use super::{Key, referrers, secrets};
+use super::{Key, inherit, referrers, secrets};
 
 /// Asks, and puts the answer, or the failure to get one, where the next decision sees it.
 /// Only trouble with the API server itself ends the pass.
@@ -52,6 +52,7 @@ pub async fn ask(
             let is = gone(world, sight, version).await;
             sight.absent = Some(Answer { about: version, is });
         }
+        Question::Heirlooms => inherit::look(world, sight).await?,
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use lifecycle::{
 };
 
 use super::observe::{Sight, stored};
-use super::{Terms, names, secrets};
+use super::{Terms, annotations, inherit, names, secrets};
 
 pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
     let Terms { policy, issuer } = sight.kind.terms(&sight.object);
@@ -24,6 +24,8 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
         policy,
         issuer,
         secrets: stored(sight.kind.as_ref(), &sight.secrets),
+        heirlooms: inherit::heirlooms(sight),
+        annotations_due: annotations::are_due(sight),
         issued: sight.issued.clone(),
         read_after_listing: sight.read_after_listing,
         unlisted: sight.unlisted.clone(),

@@ -1,143 +1,115 @@
-//! Taking over what a predecessor left: Secrets that are this resource's by their owner reference, but bear no record
-//! of ours yet.
-//!
-//! A resource is looked at so while it has no ledger, and once more before it goes. Nothing is minted or ended here:
-//! each Secret gets a record, and from then on it is a version like any other.
+//! What a predecessor left: Secrets that are this resource's by their owner reference, but bear no record of ours yet.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
-use kube::api::{DynamicObject, ListParams, Patch, PostParams};
-use lifecycle::Version;
+use kube::api::{ListParams, Patch, PostParams};
+use lifecycle::{Heirloom, Inheritable, SecretName, SecretUid, Version};
 use serde_json::json;
 
 use super::act::manager;
-use super::kind::{Heirlooms, Inherited};
+use super::kind::Heirlooms;
+use super::names;
 use super::observe::Sight;
 use super::secrets::{self, Record};
 use super::trouble::Fault;
 use super::world::World;
-use super::{Kind, names};
 
-/// Gives every Secret of a predecessor its record, and adds them to those that have one.
-///
-/// *If it dies here:* some have their record, and the others get theirs the next time. *Safe to repeat because* a
-/// Secret with a record is left alone, and a changed one refuses the write.
-pub async fn inherit(world: &World, sight: &mut Sight) -> Result<(), Fault> {
-    let note = |key: &str| sight.object.annotations().get(key);
-    let suspended = note(names::SUSPEND).is_some_and(|value| value == "true");
-    if sight.gone || suspended || note(names::LEDGER).is_some() {
-        return Ok(());
-    }
-    let found = look(world, sight.kind.as_ref(), &sight.object).await?;
-    take_over(world, sight, versions(sight, found).0).await
-}
-
-/// The last look at what a predecessor left, before the resource goes: its protection would keep such a Secret, and the
-/// namespace, for ever. What may be a version gets its record; then the answer is yes, and it is ended like any other.
-/// From one that holds no credential the protection is taken off.
-///
-/// *Guarantees:* only the protection goes, and only off a Secret that is this resource's by its owner reference.
-/// *If it dies here:* the resource is still there, and is looked at once more. *Safe to repeat because* what was let go
-/// has no protection any more, and a changed Secret refuses the write.
-pub async fn settle_the_estate(world: &World, sight: &mut Sight) -> Result<bool, Fault> {
-    if sight.gone {
-        return Ok(false);
-    }
+/// What was found, for the rules. Where nobody can have been before, nothing need be looked for.
+pub fn heirlooms(sight: &Sight) -> Option<Vec<Heirloom>> {
+    let Some(found) = &sight.heirlooms else {
+        let Heirlooms { names, .. } = sight.kind.heirlooms(&sight.object);
+        return names.is_empty().then(Vec::new);
+    };
     let protection = sight.kind.secret_finalizer();
-    let mut found = look(world, sight.kind.as_ref(), &sight.object).await?;
-    found.retain(|secret| secret.finalizers().iter().any(|one| one == protection));
-    let (versions, rest) = versions(sight, found);
-    for secret in rest {
-        let others: Vec<&String> = secret
-            .finalizers()
-            .iter()
-            .filter(|one| *one != protection)
-            .collect();
-        let patch = json!({ "metadata": { "resourceVersion": secret.resource_version(), "finalizers": others } });
-        let api = world.secrets(&sight.namespace());
-        let act = "letting a predecessor's Secret go";
-        let name = secret.name_any();
-        world
-            .timed(act, api.patch(&name, &manager(), &Patch::Merge(&patch)))
-            .await?;
-        tracing::info!(
-            kind = sight.kind.resource().kind,
-            namespace = sight.namespace(),
-            name = sight.object.name_any(),
-            secret = name,
-            "let a Secret of a predecessor go that holds no credential"
-        );
-    }
-    let any = !versions.is_empty();
-    take_over(world, sight, versions).await?;
-    Ok(any)
-}
-
-/// What can be a version of this resource's, and what cannot.
-fn versions(sight: &Sight, found: Vec<Secret>) -> (Vec<(Secret, Inherited)>, Vec<Secret>) {
-    let (mut versions, mut rest) = (Vec::new(), Vec::new());
-    for secret in found {
-        match sight.kind.inherit(&sight.object, &secret) {
-            Some(heirloom) => versions.push((secret, heirloom)),
-            None => rest.push(secret),
+    let heirloom = |secret: &Secret| {
+        let inherited = sight.kind.inherit(&sight.object, secret);
+        Heirloom {
+            secret: SecretName::from(secret.name_any()),
+            uid: SecretUid::from(secret.uid().unwrap_or_default()),
+            guarded: secret.finalizers().iter().any(|one| one == protection),
+            credential: inherited.map(|inherited| Inheritable {
+                current: inherited.current,
+                minted: inherited.minted,
+            }),
         }
-    }
-    (versions, rest)
+    };
+    Some(found.iter().map(heirloom).collect())
 }
 
-async fn take_over(
+/// The Secret of that uid among those that were found.
+fn found(sight: &Sight, uid: &SecretUid) -> Option<Secret> {
+    let found = sight.heirlooms.iter().flatten();
+    let mut its = found.filter(|secret| secret.uid().as_deref() == Some(uid.as_str()));
+    its.next().cloned()
+}
+
+fn dealt_with(sight: &mut Sight, uid: &SecretUid) {
+    if let Some(found) = &mut sight.heirlooms {
+        found.retain(|secret| secret.uid().as_deref() != Some(uid.as_str()));
+    }
+}
+
+/// *Guarantees:* the Secret is a version of ours, with its value untouched; and only if nobody wrote it since it was read.
+/// *If it dies here:* it has its record, or gets it the next time. *Safe to repeat because* a Secret with a record is no
+/// longer looked for, and a changed one refuses the write.
+pub async fn take_over(
     world: &World,
     sight: &mut Sight,
-    mut found: Vec<(Secret, Inherited)>,
+    uid: &SecretUid,
+    version: Version,
 ) -> Result<(), Fault> {
+    let act = "taking over a predecessor's Secret";
+    let secret = found(sight, uid).ok_or(Fault::Outrun(act))?;
     let (kind, object) = (sight.kind.as_ref(), &sight.object);
-    let known = &mut sight.secrets;
-    // The one consumers are pointed at gets the highest number.
-    found.sort_by_key(|(secret, heirloom)| (heirloom.current, heirloom.minted, secret.name_any()));
-    let numbered = known
-        .iter()
-        .filter_map(|secret| secrets::read(kind, secret));
-    let highest = numbered
-        .map(|stored| stored.version)
-        .max()
-        .unwrap_or_default();
-    for (serial, (secret, heirloom)) in (highest.next_serial().serial..).zip(found) {
-        let record = Record {
-            version: Version::new(serial, 1),
-            id: heirloom.id,
-            print: heirloom.print,
-            minted: heirloom.minted,
-            expires: heirloom.expires,
-        };
-        let ours = secrets::inherited(kind, object, &secret, &record);
-        let api = world.secrets(&object.namespace().unwrap_or_default());
-        let act = "taking over a predecessor's Secret";
-        let seen = world
-            .timed(
-                act,
-                api.replace(&secret.name_any(), &PostParams::default(), &ours),
-            )
-            .await?;
-        tracing::info!(
-            kind = kind.resource().kind,
-            name = object.name_any(),
-            secret = secret.name_any(),
-            version = %record.version,
-            "took over a Secret of a predecessor"
-        );
-        known.push(seen);
-    }
+    let inherited = kind.inherit(object, &secret).ok_or(Fault::Outrun(act))?;
+    let record = Record {
+        version,
+        id: inherited.id,
+        print: inherited.print,
+        minted: inherited.minted,
+        expires: inherited.expires,
+    };
+    let ours = secrets::inherited(kind, object, &secret, &record);
+    let api = world.secrets(&sight.namespace());
+    let (name, params) = (secret.name_any(), PostParams::default());
+    let seen = world.timed(act, api.replace(&name, &params, &ours)).await?;
+    sight.saw_secret(seen);
+    dealt_with(sight, uid);
+    // There is a version more, perhaps with the number of one that is gone: nothing was learned with it in view.
+    sight.forget_answers();
     Ok(())
 }
 
-/// The Secrets that a predecessor made for this resource, as their owner reference shows, and that have no record yet.
-async fn look(
-    world: &World,
-    kind: &dyn Kind,
-    object: &DynamicObject,
-) -> Result<Vec<Secret>, Fault> {
-    let Heirlooms { labels, names } = kind.heirlooms(object);
-    let api = world.secrets(&object.namespace().unwrap_or_default());
+/// *Guarantees:* only the protection goes, and only if nobody wrote the Secret since it was read. *If it dies here:* the
+/// resource is still there, and what it was left is looked for once more. *Safe to repeat because* what was let go has no
+/// protection any more, and a changed Secret refuses the write.
+pub async fn unprotect(world: &World, sight: &mut Sight, uid: &SecretUid) -> Result<(), Fault> {
+    let act = "letting a predecessor's Secret go";
+    let secret = found(sight, uid).ok_or(Fault::Outrun(act))?;
+    let protection = sight.kind.secret_finalizer();
+    let others: Vec<&String> = secret
+        .finalizers()
+        .iter()
+        .filter(|one| *one != protection)
+        .collect();
+    let patch = json!({ "metadata": { "resourceVersion": secret.resource_version(), "finalizers": others } });
+    let api = world.secrets(&sight.namespace());
+    world
+        .timed(
+            act,
+            api.patch(&secret.name_any(), &manager(), &Patch::Merge(&patch)),
+        )
+        .await?;
+    dealt_with(sight, uid);
+    Ok(())
+}
+
+/// Looks for the Secrets that a predecessor made for this resource, as their owner reference shows, and that have no record
+/// yet. Among them may be one that somebody else has taken over since our own were listed: it counts as ours, so that its
+/// number is not given out twice.
+pub async fn look(world: &World, sight: &mut Sight) -> Result<(), Fault> {
+    let Heirlooms { labels, names } = sight.kind.heirlooms(&sight.object);
+    let api = world.secrets(&sight.namespace());
     let act = "looking for a predecessor's Secrets";
     let mut secrets = match labels {
         Some(labels) if !names.is_empty() => {
@@ -151,14 +123,21 @@ async fn look(
             secrets.extend(world.timed(act, api.get_opt(&name)).await?);
         }
     }
-    let theirs = |secret: &Secret| {
-        let uid = object.uid();
-        !secret.labels().contains_key(names::OWNER_UID)
-            && secret
+    let uid = sight.uid();
+    let mut left = Vec::new();
+    for secret in secrets {
+        match secret.labels().get(names::OWNER_UID) {
+            Some(owner) if *owner == uid => sight.saw_secret_for_the_first_time(secret),
+            None if secret
                 .owner_references()
                 .iter()
-                .any(|owner| Some(&owner.uid) == uid.as_ref())
-    };
-    secrets.retain(theirs);
-    Ok(secrets)
+                .any(|owner| owner.uid == uid) =>
+            {
+                left.push(secret);
+            }
+            Some(_) | None => {}
+        }
+    }
+    sight.heirlooms = Some(left);
+    Ok(())
 }

@@ -32,6 +32,10 @@ pub struct Sight {
     pub object: DynamicObject,
     pub gone: bool,
     pub secrets: Vec<Secret>,
+    /// Secrets of a predecessor that have no record yet, if they were looked for since the ledger was written last.
+    pub heirlooms: Option<Vec<Secret>>,
+    /// This pass has tried to bring the annotations of its Secret up to date, whatever came of it.
+    pub annotated: bool,
     /// The newest that was seen of each object: no look may show anything older.
     pub horizon: Horizon,
     pub source: Result<Arc<dyn Source>, Refusal>,
@@ -137,10 +141,33 @@ impl Sight {
         }
     }
 
+    /// Adds a Secret that an earlier list lacks. What is known already is known better by what came of it since.
+    pub fn saw_secret_for_the_first_time(&mut self, secret: Secret) {
+        let uid = secret.uid().unwrap_or_default();
+        let known = |known: &Secret| known.uid().as_deref() == Some(uid.as_str());
+        if !self.horizon.gone.contains(&uid) && !self.secrets.iter().any(known) {
+            self.secrets.push(secret);
+        }
+    }
+
     pub fn lost_secret(&mut self, uid: &str) {
         self.secrets
             .retain(|secret| secret.uid().as_deref() != Some(uid));
         self.horizon.gone.push(uid.to_owned());
+    }
+
+    /// Nothing learned about an earlier state counts any more; what the issuer showed of our own mint does.
+    pub fn forget_answers(&mut self) {
+        self.issued = Known::NotAsked;
+        self.read_after_listing = false;
+        self.elsewhere.clear();
+        self.unlisted = None;
+        self.mine = None;
+        self.works = None;
+        self.referrers = None;
+        self.absent = None;
+        self.revoked.clear();
+        self.failed = None;
     }
 
     /// The reply of a write is a live read of the resource, but not of its Secrets: it does not make a listing that was
@@ -190,6 +217,8 @@ pub async fn observe(
         object,
         gone,
         secrets,
+        heirlooms: None,
+        annotated: false,
         horizon: horizon.clone(),
         source: reached.source,
         login: reached.text,

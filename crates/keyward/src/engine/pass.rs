@@ -11,7 +11,7 @@ use super::horizon::Horizon;
 use super::observe::{Memory, Sight, look_again, observe};
 use super::trouble::Fault;
 use super::world::World;
-use super::{Key, annotations, announce, counted, events, inherit, report};
+use super::{Key, announce, counted, events, report};
 
 /// More decisions than any life needs in one go; beyond this the pass yields and is taken up again.
 const MOST_DECISIONS: usize = 64;
@@ -43,8 +43,6 @@ pub async fn pass(
     let Some(mut sight) = observe(world, key, memory, horizon).await? else {
         return Ok(not_there(horizon));
     };
-    inherit::inherit(world, &mut sight).await?;
-    annotations::follow(world, &mut sight).await?;
     let outcome = go(world, key, &mut sight).await;
     counted::show_times(world, &sight);
     memory.checked = sight.checked;
@@ -113,7 +111,8 @@ async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Outcome, Faul
                     return Ok(Outcome::Again);
                 }
                 tracing::debug!(resource = %key, act, "somebody was faster; looking again");
-                forget_what_may_be_stale(sight);
+                sight.forget_answers();
+                sight.heirlooms = None;
                 look_again(world, key, sight).await?;
             }
             Err(fault) => return Err(fault),
@@ -149,20 +148,6 @@ fn look_again_at(world: &World, sight: &Sight, decision: &Decision) -> Option<Ti
 
 fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
     [one, other].into_iter().flatten().min()
-}
-
-/// After a lost race nothing learned about the old state counts; what the issuer showed of our own mint does.
-fn forget_what_may_be_stale(sight: &mut Sight) {
-    sight.issued = lifecycle::Known::NotAsked;
-    sight.read_after_listing = false;
-    sight.elsewhere.clear();
-    sight.unlisted = None;
-    sight.mine = None;
-    sight.works = None;
-    sight.referrers = None;
-    sight.absent = None;
-    sight.revoked.clear();
-    sight.failed = None;
 }
 
 /// Does the step, and sorts what went wrong: the issuer's trouble is for the rules, the API server's for the queue.
@@ -206,18 +191,51 @@ async fn perform(
             }
             Err(fault)
         }
+        // Whoever was faster wakes us. And that somebody forbids it must not hold up what matters.
+        Err(fault @ (Fault::Outrun(_) | Fault::Refused { .. })) if *step == Step::Annotate => {
+            say_it_failed(sight, step, decision, &fault);
+            Ok(())
+        }
         Err(fault @ (Fault::Outrun(_) | Fault::Deposed(_) | Fault::Past)) => Err(fault),
         Err(fault @ (Fault::Refused { .. } | Fault::Issuer(_))) => {
-            tracing::warn!(
-                kind = sight.kind.resource().kind, namespace = sight.namespace(), name = sight.object.name_any(),
-                step = step.name(), reason = decision.because.code(), trouble = %fault, "failed"
-            );
-            if matches!(step, Step::Record { .. } | Step::Mirror | Step::Unguard) {
+            say_it_failed(sight, step, decision, &fault);
+            if is_for_the_queue(step) {
                 return Err(fault);
             }
             sight.failed = Some((step.purpose(), trouble_with(sight, step, &fault)));
             Ok(())
         }
+    }
+}
+
+fn say_it_failed(sight: &Sight, step: &Step, decision: &Decision, fault: &Fault) {
+    tracing::warn!(
+        kind = sight.kind.resource().kind, namespace = sight.namespace(), name = sight.object.name_any(),
+        step = step.name(), reason = decision.because.code(), trouble = %fault, "failed"
+    );
+}
+
+/// Whether a refusal of this step ends the pass: it is what the failure would be written down with, or nothing may be
+/// written down before it is done.
+fn is_for_the_queue(step: &Step) -> bool {
+    match step {
+        Step::Record { .. }
+        | Step::Mirror
+        | Step::TakeOver { .. }
+        | Step::Unprotect { .. }
+        | Step::Unguard => true,
+        Step::Draft(_)
+        | Step::Claim(_)
+        | Step::Mint(_)
+        | Step::Store(_)
+        | Step::Fence { .. }
+        | Step::Revoke { .. }
+        | Step::Sweep { .. }
+        | Step::Release { .. }
+        | Step::Discard { .. }
+        | Step::LetGo { .. }
+        | Step::Annotate
+        | Step::Warn { .. } => false,
     }
 }
 

@@ -130,7 +130,7 @@ pub(super) fn let_go_of_secrets(s: &Scene, waits: &mut Waits) -> Option<Choice> 
     Some(give_back(stored, because))
 }
 
-/// Nothing is left: a last look at the issuer, then our finalizer goes.
+/// Nothing is left: a last look at the issuer and at what a predecessor left, then our finalizer goes.
 pub(super) fn finish(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     if !s.resource.deleting {
         return None;
@@ -169,6 +169,10 @@ pub(super) fn finish(s: &Scene, waits: &mut Waits) -> Option<Choice> {
                 Err(Some(trouble)) => return Some(s.setback(Purpose::Retire, trouble)),
             }
         }
+    }
+    // The last look of all: what is left there with its protection on would keep its namespace for ever.
+    if s.facts.heirlooms.is_none() {
+        return Some(Choice::ask(Question::Heirlooms, Because::Deleting));
     }
     Some(Choice::act(Step::Unguard, Because::Finished))
 }

@@ -87,6 +87,15 @@ pub(super) fn mirror_what_is_published(s: &Scene, _: &mut Waits) -> Option<Choic
     stale.then(|| Choice::act(Step::Mirror, Because::Published))
 }
 
+/// In place, annotations are written with every value. An edit of them does not wait for the next one.
+pub(super) fn annotate_the_secret(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    let serves = s.ledger.current.is_some() && !s.resource.deleting;
+    // While a value is on its way, they come with it.
+    let settled = s.ledger.intent.is_none();
+    let due = s.facts.annotations_due && serves && settled;
+    due.then(|| Choice::act(Step::Annotate, Because::AnnotationsChanged))
+}
+
 /// Carries on with the open intent, from wherever the last process left it.
 pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let intent = s.ledger.intent.as_ref()?;

@@ -2,6 +2,7 @@
 
 mod begin;
 mod check;
+mod inherit;
 mod leave;
 mod mint;
 mod recover;
@@ -27,6 +28,8 @@ const POLICY: &[Check] = &[
     mint::publish_what_is_stored,          // a stored version nobody sees helps nobody
     mint::go_back, // a person wants the previous version; only while it is whole
     mint::mirror_what_is_published, // consumers follow status: nothing old goes before they can know of the new
+    mint::annotate_the_secret, // an edit of them takes effect at once, whatever the issuer or the login is up to
+    inherit::settle_the_estate, // before strays are: all that is left gets its record, then all of it is retired
     recover::adopt_strays, // a complete Secret without a record gets one, so that it is retired in order
     recover::discard_drafts,
     recover::sweep_orphans, // before minting: leftovers count against the cap
@@ -92,6 +95,12 @@ fn by_policy(scene: &Scene, waits: &mut Waits) -> Option<Choice> {
 
 /// New, or lost? Only the Secrets and the issuer can tell; nothing is minted before both were looked at.
 fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Option<Choice> {
+    // Before the Secrets are judged by: a predecessor's have no record yet, and are versions too.
+    if resource.ledger == LedgerState::Absent
+        && let Some(choice) = inherit::take_over(facts)
+    {
+        return Some(choice);
+    }
     let leaves_issuer_alone = resource.deleting && !leave::revokes(facts);
     if facts.issuer.lists && !leaves_issuer_alone {
         if facts.wanted.is_err() && !resource.deleting && facts.secrets.is_empty() {

@@ -9,7 +9,7 @@ use lifecycle::Delivery;
 
 use crate::configurations::{Configuration, Lie};
 use crate::servers::vanish_if_free;
-use crate::world::{Kind, NOBODY, World};
+use crate::world::{Kind, NOBODY, Secret, World};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deed {
@@ -29,7 +29,8 @@ pub fn deeds(w: &World, c: &Configuration, who: usize, out: &mut Vec<Deed>) {
     let ending = w.resource.deleting || !w.resource.exists;
     match c.policy.delivery {
         Delivery::Versioned => {
-            for secret in w.secrets.iter().filter(|s| s.kind == Kind::Final) {
+            let usable = |s: &&Secret| s.kind == Kind::Final && s.credential != NOBODY;
+            for secret in w.secrets.iter().filter(usable) {
                 let credential = secret.credential;
                 let named = w.ever_named >> credential & 1 == 1;
                 let held = secret.holders >> who & 1 == 1;

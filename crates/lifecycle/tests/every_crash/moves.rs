@@ -25,6 +25,7 @@ pub enum Event {
     Collects(usize),
     Ticks,
     Rotates,
+    EditsAnnotations,
     ChangesSpec,
     TakesSpecBack,
     Deletes,
@@ -94,6 +95,7 @@ impl Event {
             | Self::Collects(_)
             | Self::Ticks
             | Self::Rotates
+            | Self::EditsAnnotations
             | Self::ChangesSpec
             | Self::TakesSpecBack
             | Self::Deletes
@@ -169,7 +171,8 @@ fn operator_moves(run: &Run, w: &World, index: usize, out: &mut Vec<(Event, Worl
                         Fate::AnswerLost => spend(&mut next.left.losses),
                         Fate::UnderWay => spend(&mut next.left.lates),
                         Fate::Refused => {
-                            request.verb == Verb::Store && spend(&mut next.left.refusals)
+                            let refusable = matches!(request.verb, Verb::Store | Verb::Annotate);
+                            refusable && spend(&mut next.left.refusals)
                         }
                     };
                     if !allowed {
@@ -187,7 +190,8 @@ fn operator_moves(run: &Run, w: &World, index: usize, out: &mut Vec<(Event, Worl
             | Act::Resource
             | Act::Works(_)
             | Act::Referrers(_)
-            | Act::Gone(..)) => {
+            | Act::Gone(..)
+            | Act::Heirlooms) => {
                 let mut next = *w;
                 operator::learn(run, &mut next, index, act, false);
                 finish(Event::Learns(index), next, out);
@@ -291,6 +295,11 @@ fn people_move(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
         w.resource.rotate += 1;
         resource_written(w);
         spend(&mut w.left.rotations)
+    });
+    edit(Event::EditsAnnotations, alive, &|w| {
+        w.resource.notes += 1;
+        resource_written(w);
+        spend(&mut w.left.annotation_edits)
     });
     edit(Event::ChangesSpec, alive, &|w| {
         w.resource.print += 1;

@@ -14,7 +14,7 @@ use crate::promises;
 use crate::servers::{Reply, add_credential, perform};
 use crate::world::{
     Credential, FIRST_SPEC, Failed, Kind, NOBODY, Operator, Phase, Request, SECRETS, Secret, Told,
-    V, Verb, World, Wrote, bit,
+    V, Verb, World, Wrote, bit, version,
 };
 
 /// What the walk needs beside the state.
@@ -86,8 +86,20 @@ pub fn read_the_secrets(run: &Run, w: &mut World, index: usize, cached: bool) {
             secret.holders = 0;
         }
     }
+    // What a predecessor left is looked for apart.
+    for secret in secrets.iter_mut().filter(|secret| secret.is_heirloom()) {
+        *secret = Secret::default();
+    }
     let o = &mut w.operators[index];
-    o.secrets = secrets;
+    let found = std::mem::replace(&mut o.secrets, secrets);
+    o.secrets.sort_unstable();
+    for copy in found.into_iter().filter(Secret::is_heirloom) {
+        let free = o.secrets.iter_mut().find(|slot| slot.kind == Kind::Nothing);
+        if let Some(slot) = free {
+            *slot = copy;
+        }
+    }
+    o.secrets.sort_unstable();
     // Having listed first and read the resource now, what the list shows beyond the ledger is an orphan.
     if o.listed == Told::Yes {
         o.read_after_listing = true;
@@ -150,6 +162,20 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
             o.read_after_listing = c.lie == Some(Lie::SweepReadsTheResourceFirst);
         }
         Act::Resource => read_the_resource(w, index),
+        Act::Heirlooms if lost => o.forget_the_pass(),
+        Act::Heirlooms => {
+            o.looked = true;
+            // One that somebody else has taken over meanwhile is seen as well: its number is spent.
+            for secret in before
+                .secrets
+                .iter()
+                .filter(|secret| secret.kind == Kind::Final)
+            {
+                if o.secrets.iter().all(|known| known.name() != secret.name()) {
+                    refresh(o, &before, secret.name());
+                }
+            }
+        }
         Act::Works(v) if lost => o.works = (v, Told::Failed),
         Act::Works(v) if c.issuer.minting == Minting::Provided => {
             let print = o.resource.print;
@@ -268,24 +294,27 @@ pub fn send(run: &Run, w: &mut World, index: usize, request: Request, fate: Fate
         w.operators[index].works = (0, Told::Nothing);
         promises::when_a_rotation_is_sent(w, run.configuration, request);
     }
+    w.operators[index].annotated |= request.verb == Verb::Annotate;
     let refused = request.verb == Verb::Mint
         && run.configuration.refuses_changes
         && w.operators[index].resource.print > FIRST_SPEC;
     match fate {
-        Fate::Answered if refused => absorb(w, index, request, Reply::Denied),
+        Fate::Answered if refused => absorb(run, w, index, request, Reply::Denied),
         Fate::AnswerLost | Fate::UnderWay if refused => {
             hear_nothing(w, index, request);
             true
         }
         Fate::Answered => {
             let reply = perform(w, run.configuration, run.ledgers, request);
-            absorb(w, index, request, reply)
+            absorb(run, w, index, request, reply)
         }
         Fate::AnswerLost => {
             let reply = perform(w, run.configuration, run.ledgers, request);
             hear_nothing(w, index, request);
             reply != Reply::NoRoom
         }
+        // It goes on without them.
+        Fate::Refused if request.verb == Verb::Annotate => true,
         Fate::Refused => {
             let o = &mut w.operators[index];
             o.failed = Failed::Storing {
@@ -330,6 +359,9 @@ fn hear_nothing(w: &mut World, index: usize, request: Request) {
         | Verb::Release
         | Verb::Discard
         | Verb::LetGo
+        | Verb::TakeOver
+        | Verb::Unprotect
+        | Verb::Annotate
         | Verb::Warn
         | Verb::Unguard
         | Verb::Nothing => o.forget_the_pass(),
@@ -337,11 +369,13 @@ fn hear_nothing(w: &mut World, index: usize, request: Request) {
 }
 
 /// The reply of a write is itself a live read of what was written.
-fn absorb(w: &mut World, index: usize, request: Request, reply: Reply) -> bool {
+fn absorb(run: &Run, w: &mut World, index: usize, request: Request, reply: Reply) -> bool {
     let world = *w;
     let o = &mut w.operators[index];
     match reply {
         Reply::NoRoom => return false,
+        // Whoever was faster wakes it.
+        Reply::Conflict | Reply::NotFound if request.verb == Verb::Annotate => return true,
         Reply::Conflict | Reply::NotFound => {
             o.forget_the_pass();
             return true;
@@ -364,6 +398,9 @@ fn absorb(w: &mut World, index: usize, request: Request, reply: Reply) -> bool {
                 | Verb::Release
                 | Verb::Discard
                 | Verb::LetGo
+                | Verb::TakeOver
+                | Verb::Unprotect
+                | Verb::Annotate
                 | Verb::Warn
                 | Verb::Unguard
                 | Verb::Nothing => Failed::MintingDenied,
@@ -386,6 +423,8 @@ fn absorb(w: &mut World, index: usize, request: Request, reply: Reply) -> bool {
             o.resource_fresh = true;
             if request.verb == Verb::Record {
                 o.failed = Failed::No;
+                o.forget_heirlooms();
+                strike_out(run, o);
                 o.mine = if request.change == Wrote::Intent {
                     request.version
                 } else {
@@ -397,7 +436,14 @@ fn absorb(w: &mut World, index: usize, request: Request, reply: Reply) -> bool {
             }
         }
         Verb::Draft => refresh(o, &world, (Kind::Draft, request.version, NOBODY)),
-        Verb::Claim => refresh(o, &world, (Kind::Target, 0, NOBODY)),
+        Verb::Claim | Verb::Annotate => refresh(o, &world, (Kind::Target, 0, NOBODY)),
+        Verb::TakeOver => {
+            for v in [0, request.version] {
+                refresh(o, &world, (Kind::Final, v, request.credential));
+            }
+            o.forget_answers();
+        }
+        Verb::Unprotect => refresh(o, &world, (Kind::Final, 0, request.credential)),
         Verb::Store if request.kind == Kind::Target => {
             refresh(o, &world, (Kind::Target, 0, NOBODY));
             o.drop_hand();
@@ -427,6 +473,25 @@ fn absorb(w: &mut World, index: usize, request: Request, reply: Reply) -> bool {
         Verb::Mint | Verb::Nothing => {}
     }
     true
+}
+
+/// What is known of versions that the ledger has just struck out says nothing about one that gets the number anew.
+fn strike_out(run: &Run, o: &mut Operator) {
+    let ledger = run.ledgers.of(o.resource.ledger);
+    let records = |v: V| {
+        ledger
+            .as_ref()
+            .is_some_and(|ledger| ledger.records(version(v)))
+    };
+    for v in (0..64).filter(|v| !records(*v)) {
+        o.revoked &= !bit(v);
+    }
+    if !records(o.referrers.0) {
+        o.referrers = (0, Told::Nothing, 0);
+    }
+    if !records(o.gone.0) {
+        o.gone = (0, Told::Nothing);
+    }
 }
 
 fn refresh(o: &mut Operator, w: &World, name: (Kind, V, u8)) {

@@ -40,7 +40,8 @@ impl Hash for Secret {
             self.holders,
             flags,
         ]));
-        state.write_u64(pair(self.minted, self.brought.into()));
+        let rest = u32::from(self.brought) << 8 | u32::from(self.notes);
+        state.write_u64(pair(self.minted, rest));
     }
 }
 
@@ -71,7 +72,7 @@ impl Hash for Resource {
             self.rotate,
             self.print,
             self.rollback,
-            0,
+            self.notes,
             0,
             0,
         ]));
@@ -91,7 +92,7 @@ impl Hash for Request {
             self.kind as u8,
             bits([self.fresh, self.vanished]),
         ]));
-        state.write_u32(self.ledger);
+        state.write_u64(pair(self.ledger, self.notes.into()));
     }
 }
 
@@ -119,6 +120,8 @@ impl Hash for Operator {
                 self.read_after_listing,
                 self.duplicate,
                 self.maybe_stored,
+                self.looked,
+                self.annotated,
             ]),
             self.mine,
             self.works.0,

@@ -41,12 +41,14 @@ pub fn perform(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) 
             w.credentials[usize::from(r.credential)].live = false;
             Reply::Done
         }
-        Verb::Release => release(w, r, false),
+        Verb::Release | Verb::Unprotect => release(w, r, false),
         Verb::LetGo => release(w, r, c.policy.deletion == Deletion::Retain),
         Verb::Warn => {
             w.announced |= crate::world::bit(r.version);
             Reply::Done
         }
+        Verb::TakeOver => take_over(w, c, r),
+        Verb::Annotate => annotate(w, r),
         Verb::Unguard => unguard(w, c, r),
         Verb::Nothing => Reply::NotFound,
     }
@@ -124,6 +126,9 @@ pub fn resource_written(w: &mut World) {
             | Verb::Release
             | Verb::Discard
             | Verb::LetGo
+            | Verb::TakeOver
+            | Verb::Unprotect
+            | Verb::Annotate
             | Verb::Warn
             | Verb::Nothing => {}
         }
@@ -137,7 +142,7 @@ fn target_written(w: &mut World) {
         }
     }
     for flight in &mut w.flights {
-        if matches!(flight.verb, Verb::Claim | Verb::Store) {
+        if matches!(flight.verb, Verb::Claim | Verb::Store | Verb::Annotate) {
             flight.fresh = false;
         }
     }
@@ -193,6 +198,7 @@ fn claim(w: &mut World, r: Request) -> Reply {
             Secret {
                 kind: Kind::Target,
                 claim: r.version,
+                notes: r.notes,
                 guarded: true,
                 owned: true,
                 ..Secret::default()
@@ -249,7 +255,7 @@ fn store(w: &mut World, c: &Configuration, r: Request) -> Reply {
             let target = &mut w.secrets[index];
             (target.version, target.credential) = (r.version, r.credential);
             (target.value, target.print, target.minted) = (r.value, r.print, now);
-            (target.brought, target.touched) = (NOBODY, false);
+            (target.brought, target.touched, target.notes) = (NOBODY, false, r.notes);
             promises::after_publishing(w, r.credential);
             Reply::Done
         }
@@ -278,9 +284,41 @@ pub fn delete_secret(w: &mut World, index: usize) {
     vanish_if_free(w, index);
 }
 
+/// The record makes it a version: from now on it is listed with what bears our mark.
+fn take_over(w: &mut World, c: &Configuration, r: Request) -> Reply {
+    let Some(index) = w.find((Kind::Final, 0, r.credential)) else {
+        return Reply::NotFound;
+    };
+    let secret = w.secrets[index];
+    // Adding a finalizer to a leaving object is refused.
+    if r.vanished || (secret.leaving && !secret.guarded) {
+        return Reply::Conflict;
+    }
+    let value = secret.value;
+    promises::before_a_store(w, c, Request { value, ..r });
+    let secret = &mut w.secrets[index];
+    (secret.version, secret.print) = (r.version, r.print);
+    (secret.guarded, secret.owned) = (true, true);
+    w.credentials[usize::from(r.credential)].mark = r.version;
+    Reply::Done
+}
+
+fn annotate(w: &mut World, r: Request) -> Reply {
+    let Some(index) = w.find((Kind::Target, 0, NOBODY)) else {
+        return Reply::NotFound;
+    };
+    if !r.fresh || r.vanished {
+        return Reply::Conflict;
+    }
+    target_written(w);
+    w.secrets[index].notes = r.notes;
+    Reply::Done
+}
+
 /// The request's Secret by its name: a target has one name whatever version is in it.
 fn named(r: Request) -> V {
     match r.kind {
+        Kind::Final if r.verb == Verb::TakeOver => 0,
         Kind::Final | Kind::Draft => r.version,
         Kind::Target | Kind::Nothing => 0,
     }

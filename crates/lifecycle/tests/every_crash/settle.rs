@@ -11,8 +11,8 @@ use crate::moves::{collectable, next_wake};
 use crate::operator::{self, Act, Fate, Run};
 use crate::servers::{delete_secret, perform};
 use crate::world::{
-    Broken, Budget, Credential, FIRST_SPEC, Kind, LEADERS, NOBODY, Operator, Phase, Request, Verb,
-    World,
+    Broken, Budget, Credential, FIRST_SPEC, FOREIGN, Kind, LEADERS, NOBODY, Operator, Phase,
+    Request, START, Secret, Verb, World,
 };
 
 /// More passes than any recovery needs.
@@ -162,7 +162,8 @@ fn pass(run: &Run, w: &mut World, path: &mut Vec<World>) -> Result<(Because, boo
                     | Act::Resource
                     | Act::Works(_)
                     | Act::Referrers(_)
-                    | Act::Gone(..) => {
+                    | Act::Gone(..)
+                    | Act::Heirlooms => {
                         operator::learn(run, w, 0, act, false);
                     }
                 }
@@ -199,10 +200,12 @@ fn clean(run: &Run, w: &World, because: Because) -> bool {
     };
     let id = crate::facts::number_of(&current.id);
     let credential = w.credentials[usize::from(id)];
+    // What cannot be a version is left alone as long as the resource lives.
+    let of_no_use = |secret: &Secret| secret.is_heirloom() && secret.value == 0;
     let secrets = || {
         w.secrets
             .iter()
-            .filter(|secret| secret.kind != Kind::Nothing)
+            .filter(|secret| secret.kind != Kind::Nothing && !of_no_use(secret))
     };
     let whole = secrets()
         .any(|secret| secret.inside() == id && secret.value == credential.value && !secret.leaving);
@@ -211,7 +214,8 @@ fn clean(run: &Run, w: &World, because: Because) -> bool {
         .ours_alive()
         .all(|(index, alive)| index == id || is_nobodys(run, w, index, alive));
     let handed_over = w.resource.status == id;
-    let wish = secrets().all(|secret| secret.print == w.resource.print);
+    let wish = secrets()
+        .all(|secret| (secret.print, secret.notes) == (w.resource.print, w.resource.notes));
     !w.resource.deleting
         && ledger.intent.is_none()
         && ledger.retiring.is_empty()
@@ -249,19 +253,22 @@ pub fn beginning(c: &crate::configurations::Configuration) -> World {
     let mut w = World::new(c.left);
     match c.issuer.minting {
         Minting::SelfRotating => {
-            let first = crate::world::FOREIGN;
+            let first = FOREIGN;
             (w.credentials[first].live, w.credentials[first].value) = (true, 1);
             w.credentials[first].family = u8::try_from(first).expect("few");
-            w.secrets[0] = crate::world::Secret {
+            w.secrets[0] = Secret {
                 kind: Kind::Target,
                 value: 1,
                 credential: u8::try_from(first).expect("few"),
-                ..crate::world::Secret::default()
+                ..Secret::default()
             };
         }
         Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => {}
     }
     debug_assert!(w.resource.status == NOBODY);
+    if c.predecessor {
+        leave_secrets(&mut w);
+    }
     debug_assert!(matches!(
         c.policy.delivery,
         Delivery::Versioned | Delivery::InPlace
@@ -269,4 +276,40 @@ pub fn beginning(c: &crate::configurations::Configuration) -> World {
     w.flights = [Request::default(); crate::world::FLIGHTS];
     w.normalize(c.leaders, c.consumers);
     w
+}
+
+/// What an earlier operator left: its previous and its current credential, one whose value is lost, and a Secret with
+/// nothing of use in it.
+fn leave_secrets(w: &mut World) {
+    let [previous, current, lost] = [FOREIGN, FOREIGN + 1, FOREIGN + 2];
+    for index in [previous, current, lost] {
+        w.credentials[index] = Credential {
+            value: 1,
+            live: true,
+            born: START - 1,
+            ..Credential::default()
+        };
+    }
+    let left = |(credential, value): (u8, u8)| Secret {
+        kind: Kind::Final,
+        credential,
+        value,
+        minted: START - 1,
+        guarded: true,
+        owned: true,
+        ..Secret::default()
+    };
+    let number = |index: usize| u8::try_from(index).expect("few");
+    let all = [
+        (number(previous), 1),
+        (number(current), 1),
+        (number(lost), 0),
+        (NOBODY, 0),
+    ];
+    for (slot, secret) in w.secrets.iter_mut().zip(all) {
+        *slot = left(secret);
+    }
+    w.resource.guarded = true;
+    w.resource.status = number(current);
+    w.ever_named = 1 << previous | 1 << current | 1 << lost;
 }

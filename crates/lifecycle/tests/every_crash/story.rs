@@ -115,6 +115,7 @@ fn tell(run: &Run, w: &World, event: Event) -> String {
         }
         Event::Ticks => "time passes until an operator wakes".into(),
         Event::Rotates => "a person asks for a rotation".into(),
+        Event::EditsAnnotations => "a person edits the annotations for the Secret".into(),
         Event::ChangesSpec => "a person changes the spec".into(),
         Event::TakesSpecBack => "a person takes the change of the spec back".into(),
         Event::Deletes => "a person deletes the resource".into(),
@@ -151,6 +152,7 @@ fn plan(run: &Run, act: Act) -> String {
     match act {
         Act::Issued => "lists what bears our mark at the issuer".into(),
         Act::Resource => "reads the resource again".into(),
+        Act::Heirlooms => "looks for what a predecessor left".into(),
         Act::Works(v) => format!("tries whether version {} lets it in", version(v)),
         Act::Referrers(v) => format!("asks who refers to version {}", version(v)),
         Act::Gone(v, credential, _) => {
@@ -180,6 +182,9 @@ fn asked(run: &Run, r: &Request) -> String {
         Verb::Release => format!("take our finalizer off the Secret of {v}"),
         Verb::Discard => format!("delete the draft of {v}"),
         Verb::LetGo => format!("cut the Secret of {v} loose"),
+        Verb::TakeOver => format!("take over the Secret of id-{} as {v}", r.credential),
+        Verb::Unprotect => "let a Secret without a credential go".into(),
+        Verb::Annotate => "write the annotations of the target".into(),
         Verb::Warn => format!("announce the end of {v}"),
         Verb::Unguard => "take our finalizer off the resource".into(),
         Verb::Nothing => "nothing".into(),

@@ -3,6 +3,7 @@
 mod in_place;
 mod leaders;
 mod people;
+mod predecessor;
 mod versioned;
 
 use lifecycle::{Delivery, Issuer, Minting, Policy};
@@ -10,6 +11,10 @@ use lifecycle::{Delivery, Issuer, Minting, Policy};
 use crate::world::Budget;
 
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each lets one thing in, and they are independent"
+)]
 pub struct Configuration {
     pub name: String,
     pub issuer: Issuer,
@@ -26,6 +31,8 @@ pub struct Configuration {
     pub lifetime: Option<u32>,
     /// A changed spec points to another place.
     pub moves: bool,
+    /// An earlier operator had the resource, and left Secrets.
+    pub predecessor: bool,
     /// The issuer refuses what any but the first spec asks for.
     pub refuses_changes: bool,
     /// From every state a clean end must be reached.
@@ -94,6 +101,7 @@ pub fn quiet(name: impl Into<String>, minting: Minting) -> Configuration {
         interval: None,
         lifetime: None,
         moves: false,
+        predecessor: false,
         refuses_changes: false,
         settles: true,
         lie: None,
@@ -123,6 +131,12 @@ pub fn quick() -> Vec<Configuration> {
         }));
     }
     all.extend(people::a_refused_spec_is_taken_back("crash", 0));
+    all.extend(people::annotations_are_edited("crash, refusal", |c| {
+        (c.left.crashes, c.left.refusals) = (1, 1);
+    }));
+    all.push(predecessor::left_secrets("crash, deletion", |c| {
+        (c.left.crashes, c.left.deletions) = (1, 1);
+    }));
     all.extend(leaders::two_leaders_and(
         "late request, deletion, at first",
         |c| {
@@ -150,7 +164,17 @@ pub fn all() -> Vec<Configuration> {
     all.extend(in_place::all_in_one_secret());
     all.extend(in_place::as_gitlab_does());
     all.extend(leaders::two_leaders());
+    all.extend(predecessor::what_it_left_is_taken_over());
     all.extend(people::a_spec_is_taken_back());
+    all.extend(people::annotations_are_edited(
+        "late request, deletion",
+        |c| {
+            (c.left.lates, c.left.deletions) = (1, 1);
+        },
+    ));
+    all.extend(people::annotations_are_edited("two leaders", |c| {
+        (c.leaders, c.left.overlaps) = (2, 1);
+    }));
     all.extend(people::a_value_is_put_into_the_secret());
     all.extend(people::a_login_is_lost());
     for c in &mut all {

@@ -40,6 +40,25 @@ pub(super) fn a_refused_spec_is_taken_back(what: &str, lost: u8) -> Vec<Configur
     })
 }
 
+/// The annotations that a resource asks for on its Secret follow an edit, and hold nothing up where they are refused.
+pub(super) fn annotations_are_edited(
+    faults: &str,
+    change: impl Fn(&mut Configuration),
+) -> Vec<Configuration> {
+    let kinds = [
+        ("shown once in place", Minting::ShownOnce),
+        ("self-rotating", Minting::SelfRotating),
+    ];
+    let configured = kinds.map(|(kind, minting)| {
+        quiet(format!("{kind}: annotations, {faults}"), minting).with(|c| {
+            c.policy.delivery = Delivery::InPlace;
+            c.left.annotation_edits = 1;
+            change(c);
+        })
+    });
+    configured.into()
+}
+
 pub(super) fn a_spec_is_taken_back() -> Vec<Configuration> {
     let mut all = a_refused_spec_is_taken_back("crash, lost answer", 1);
     let any = |_| true;

@@ -6,8 +6,9 @@ mod requests;
 
 use jiff::Timestamp;
 use lifecycle::{
-    Answer, Because, Entry, Facts, InHand, Issued, Known, Ledger, LedgerState, Minting, Purpose,
-    Resource, Role, Stored, Trouble, TroubleKind, Verdict, Wanted,
+    Answer, Because, Entry, Facts, Heirloom, InHand, Inheritable, Issued, Known, Ledger,
+    LedgerState, Minting, Purpose, Resource, Role, SecretUid, Stored, Trouble, TroubleKind,
+    Verdict, Wanted,
 };
 
 use crate::configurations::{Configuration, Lie};
@@ -69,7 +70,7 @@ pub fn facts(
     let mut secrets: Vec<Stored> = o
         .secrets
         .iter()
-        .filter(|secret| secret.kind != Kind::Nothing)
+        .filter(|secret| secret.kind != Kind::Nothing && !secret.is_heirloom())
         .map(|secret| stored(c, secret))
         .collect();
     let mut mine = (o.mine > 0).then(|| version(o.mine));
@@ -89,6 +90,8 @@ pub fn facts(
         policy: c.policy.clone(),
         issuer: c.issuer,
         secrets,
+        heirlooms: heirlooms(c, o),
+        annotations_due: annotations_due(o),
         issued: listing(c, ledger.as_deref(), o),
         read_after_listing: o.read_after_listing,
         unlisted: None,
@@ -132,12 +135,48 @@ pub fn facts(
     }
 }
 
+/// What a predecessor left, once it was looked for.
+fn heirlooms(c: &Configuration, o: &Operator) -> Option<Vec<Heirloom>> {
+    if !c.predecessor || !o.resource.guarded {
+        return Some(Vec::new());
+    }
+    let left = o.secrets.iter().filter(|secret| secret.is_heirloom());
+    let heirloom = |secret: &Secret| Heirloom {
+        secret: names().secrets[&secret.name()].0.clone(),
+        uid: uid_of(secret).clone(),
+        guarded: secret.guarded,
+        credential: can_be_a_version(secret, o).then(|| Inheritable {
+            current: secret.credential == o.resource.status,
+            minted: at(secret.minted),
+        }),
+    };
+    o.looked.then(|| left.map(heirloom).collect())
+}
+
+/// A credential without its value is of no use to anybody, but it can be ended.
+fn can_be_a_version(secret: &Secret, o: &Operator) -> bool {
+    secret.credential != NOBODY && (secret.value > 0 || o.resource.deleting)
+}
+
+fn annotations_due(o: &Operator) -> bool {
+    let due = |secret: &Secret| {
+        let target = secret.kind == Kind::Target && !secret.leaving;
+        target && secret.notes != o.resource.notes
+    };
+    !o.annotated && o.secrets.iter().any(due)
+}
+
+/// The uid of the Secret that this is a copy of.
+fn uid_of(copy: &Secret) -> &'static SecretUid {
+    let (_, uid, old) = &names().secrets[&copy.name()];
+    if copy.vanished { old } else { uid }
+}
+
 fn stored(c: &Configuration, secret: &Secret) -> Stored {
     let names = names();
-    let (name, uid, old) = &names.secrets[&secret.name()];
     Stored {
-        name: name.clone(),
-        uid: if secret.vanished { old } else { uid }.clone(),
+        name: names.secrets[&secret.name()].0.clone(),
+        uid: uid_of(secret).clone(),
         role: match secret.kind {
             Kind::Draft => Role::Draft,
             Kind::Final => Role::Final,

@@ -6,7 +6,7 @@ use lifecycle::{
 
 use super::names::{Ledgers, number_of};
 use super::places::place_as_minted;
-use super::{facts, seconds};
+use super::{facts, seconds, uid_of};
 use crate::configurations::Configuration;
 use crate::world::{Kind, NOBODY, Operator, Request, Secret, V, Verb, Wrote, compact};
 
@@ -19,6 +19,7 @@ pub enum Act {
     Referrers(V),
     /// The version, its credential, and where that is looked for.
     Gone(V, u8, u8),
+    Heirlooms,
     Do(Request),
     /// Seconds of the wake, or 0.
     Rest(u32, Because),
@@ -39,9 +40,7 @@ pub fn act(
     let act = match next {
         Next::Rest { wake } => Act::Rest(wake.map_or(0, seconds), because),
         Next::Ask(question) => ask(c, ledgers, &facts, o, question),
-        Next::Do(step) => {
-            request(c, ledgers, &facts, o, &step, scheduled).map_or(Act::Beyond, Act::Do)
-        }
+        Next::Do(step) => request(c, ledgers, o, &step, scheduled).map_or(Act::Beyond, Act::Do),
     };
     (act, because)
 }
@@ -57,6 +56,7 @@ fn ask(
     match question {
         Question::Issued => Act::Issued,
         Question::Resource => Act::Resource,
+        Question::Heirlooms => Act::Heirlooms,
         Question::Works(v) => about(v, Act::Works),
         Question::Referrers(v) => about(v, Act::Referrers),
         Question::Gone(v) => {
@@ -83,7 +83,6 @@ fn ask(
 fn request(
     c: &Configuration,
     ledgers: &Ledgers,
-    facts: &Facts,
     o: &Operator,
     step: &Step,
     scheduled: bool,
@@ -96,12 +95,12 @@ fn request(
         ..Request::default()
     };
     let on_secret = |verb, uid: &SecretUid| {
-        let stored = facts.secrets.iter().position(|stored| stored.uid == *uid)?;
-        let copy = o
-            .secrets
-            .iter()
-            .filter(|secret| secret.kind != Kind::Nothing)
-            .nth(stored)?;
+        let copies = || {
+            o.secrets
+                .iter()
+                .filter(|secret| secret.kind != Kind::Nothing)
+        };
+        let copy = copies().find(|copy| uid_of(copy) == uid)?;
         Some(Request {
             verb,
             version: copy.version,
@@ -151,6 +150,14 @@ fn request(
             version: compact(*v)?,
             kind: target.map_or(Kind::Nothing, |target| target.kind),
             fresh: target_fresh,
+            notes: o.resource.notes,
+            ..Request::default()
+        },
+        Step::Annotate => Request {
+            verb: Verb::Annotate,
+            kind: Kind::Target,
+            fresh: target_fresh,
+            notes: o.resource.notes,
             ..Request::default()
         },
         Step::Mint(v) => {
@@ -182,6 +189,7 @@ fn request(
                 value,
                 print: print_of_the_attempt(ledgers, o, v),
                 fresh: target_fresh,
+                notes: o.resource.notes,
                 kind: target.map_or(Kind::Nothing, |target| target.kind),
                 ..Request::default()
             }
@@ -190,6 +198,12 @@ fn request(
         Step::Release { uid, .. } => on_secret(Verb::Release, uid)?,
         Step::Discard { uid, .. } => on_secret(Verb::Discard, uid)?,
         Step::LetGo { uid, .. } => on_secret(Verb::LetGo, uid)?,
+        Step::Unprotect { uid, .. } => on_secret(Verb::Unprotect, uid)?,
+        Step::TakeOver { uid, version, .. } => Request {
+            version: compact(*version)?,
+            print: o.resource.print,
+            ..on_secret(Verb::TakeOver, uid)?
+        },
         Step::Revoke { version, id } => Request {
             verb: Verb::Revoke,
             version: compact(*version)?,

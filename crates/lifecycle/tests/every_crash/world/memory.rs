@@ -1,6 +1,6 @@
 //! What an operator remembers, and what dies with it.
 
-use super::{CREDENTIALS, NOBODY, Resource, Secrets, V};
+use super::{CREDENTIALS, NOBODY, Resource, Secret, Secrets, V};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Phase {
@@ -34,6 +34,10 @@ pub struct Operator {
     pub resource: Resource,
     pub resource_fresh: bool,
     pub secrets: Secrets,
+    /// Has looked for what a predecessor left; what it found is among the Secrets.
+    pub looked: bool,
+    /// Has tried to write annotations.
+    pub annotated: bool,
     pub listed: Told,
     pub listing: u16,
     /// What the listed credentials are marked with.
@@ -83,6 +87,8 @@ impl Operator {
             resource: Resource::blank(),
             resource_fresh: false,
             secrets: Secrets::default(),
+            looked: false,
+            annotated: false,
             listed: Told::Nothing,
             listing: 0,
             marks: [0; CREDENTIALS],
@@ -112,6 +118,33 @@ impl Operator {
             checked: self.checked,
             ..Self::started_at(self.started)
         };
+    }
+
+    /// Nothing that was learned counts any more.
+    pub fn forget_answers(&mut self) {
+        *self = Self {
+            phase: self.phase,
+            resource: self.resource,
+            resource_fresh: self.resource_fresh,
+            secrets: self.secrets,
+            looked: self.looked,
+            annotated: self.annotated,
+            in_hand: self.in_hand,
+            maybe_stored: self.maybe_stored,
+            found: self.found,
+            warned: self.warned,
+            checked: self.checked,
+            ..Self::started_at(self.started)
+        };
+    }
+
+    /// What a predecessor left is looked for anew.
+    pub fn forget_heirlooms(&mut self) {
+        self.looked = false;
+        for copy in self.secrets.iter_mut().filter(|copy| copy.is_heirloom()) {
+            *copy = Secret::default();
+        }
+        self.secrets.sort_unstable();
     }
 
     pub fn drop_hand(&mut self) {

@@ -54,6 +54,8 @@ pub struct Budget {
     /// Time passes, to the next wake of a resting operator.
     pub ticks: u8,
     pub rotations: u8,
+    /// A person edits the annotations that the resource asks for on its Secret.
+    pub annotation_edits: u8,
     pub spec_changes: u8,
     /// A changed spec becomes again what it was before.
     pub taken_back: u8,
@@ -65,7 +67,7 @@ pub struct Budget {
     pub rollbacks: u8,
     /// A person deletes a Secret.
     pub deleted_secrets: u8,
-    /// The API server refuses to store what was minted.
+    /// The API server refuses to store what was minted, or to write annotations.
     pub refusals: u8,
     /// Somebody revokes the current credential at the issuer.
     pub ended_elsewhere: u8,
@@ -207,8 +209,15 @@ impl World {
             let r = self.flights[index];
             let spent = match r.verb {
                 Verb::Record | Verb::Mirror | Verb::Unguard => !r.fresh,
-                Verb::Claim | Verb::Store => r.kind == Kind::Target && (!r.fresh || r.vanished),
-                Verb::Fence | Verb::Discard | Verb::Release | Verb::LetGo => r.vanished,
+                Verb::Claim | Verb::Store | Verb::Annotate => {
+                    r.kind == Kind::Target && (!r.fresh || r.vanished)
+                }
+                Verb::Fence
+                | Verb::Discard
+                | Verb::Release
+                | Verb::LetGo
+                | Verb::TakeOver
+                | Verb::Unprotect => r.vanished,
                 Verb::Revoke | Verb::Sweep => !self.credentials[usize::from(r.credential)].live,
                 Verb::Draft | Verb::Mint | Verb::Warn | Verb::Nothing => false,
             };

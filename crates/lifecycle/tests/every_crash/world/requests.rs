@@ -16,6 +16,9 @@ pub enum Verb {
     Release,
     Discard,
     LetGo,
+    TakeOver,
+    Unprotect,
+    Annotate,
     Warn,
     Unguard,
     #[default]
@@ -30,6 +33,8 @@ pub struct Request {
     pub credential: u8,
     pub value: u8,
     pub print: u8,
+    /// The edit of the annotations that it writes.
+    pub notes: u8,
     pub ledger: u32,
     pub change: Wrote,
     /// The object it is guarded by is still as the sender read it.
@@ -48,6 +53,7 @@ impl Default for Request {
             credential: NOBODY,
             value: 0,
             print: 0,
+            notes: 0,
             ledger: NO_LEDGER,
             change: Wrote::Other,
             fresh: false,

@@ -45,6 +45,8 @@ pub struct Secret {
     pub print: u8,
     pub claim: V,
     pub minted: u32,
+    /// The edit of the annotations that is on it.
+    pub notes: u8,
     /// One bit per consumer.
     pub holders: u8,
     pub leaving: bool,
@@ -70,6 +72,7 @@ impl Default for Secret {
             print: 0,
             claim: 0,
             minted: 0,
+            notes: 0,
             holders: 0,
             leaving: false,
             guarded: false,
@@ -89,6 +92,11 @@ impl Secret {
             holders: u8::from(self.holders != 0),
             ..self
         }
+    }
+
+    /// A predecessor made it, and it has no record of ours yet.
+    pub fn is_heirloom(&self) -> bool {
+        self.kind == Kind::Final && self.version == 0
     }
 
     /// The credential whose value is in it.
@@ -126,6 +134,8 @@ pub struct Resource {
     pub status: u8,
     pub rotate: u8,
     pub print: u8,
+    /// How often the annotations that it asks for on its Secret were edited.
+    pub notes: u8,
     pub revoke_now: bool,
     pub rollback: V,
     /// Only where somebody asks: see `Policy::abandon`.
@@ -145,6 +155,7 @@ impl Resource {
             status: NOBODY,
             rotate: 0,
             print: 0,
+            notes: 0,
             revoke_now: false,
             rollback: 0,
             leaving_since: 0,

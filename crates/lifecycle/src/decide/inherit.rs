@@ -1,0 +1,55 @@
+//! What a predecessor left: Secrets that are this resource's by their owner reference and bear no record of ours. Nothing is
+//! minted or ended here: with a record each is a version like any other.
+
+use super::scene::{Choice, Scene, Waits};
+use crate::{Because, Facts, Heirloom, Question, Step, Version};
+
+/// Without a ledger: whatever can be a version becomes one. The rest is left alone as long as the resource lives.
+pub(super) fn take_over(facts: &Facts) -> Option<Choice> {
+    match &facts.heirlooms {
+        None => Some(Choice::ask(Question::Heirlooms, Because::Predecessor)),
+        Some(heirlooms) => take_the_next(facts, heirlooms.iter()),
+    }
+}
+
+/// A leaving resource: what is protected would stay behind for ever. What can be a version becomes one, and is ended like
+/// any other; from the rest only the protection is taken.
+pub(super) fn settle_the_estate(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    if !s.resource.deleting {
+        return None;
+    }
+    let protected = || {
+        let heirlooms = s.facts.heirlooms.iter().flatten();
+        heirlooms.filter(|heirloom| heirloom.guarded)
+    };
+    let of_no_use = protected().find(|heirloom| heirloom.credential.is_none());
+    of_no_use
+        .map(unprotect)
+        .or_else(|| take_the_next(s.facts, protected()))
+}
+
+/// The numbers follow those of our own Secrets, and the one consumers are pointed at gets the highest. One at a time, so
+/// that whoever dies in between leaves the rest to be numbered in the same order.
+fn take_the_next<'a>(
+    facts: &Facts,
+    heirlooms: impl Iterator<Item = &'a Heirloom>,
+) -> Option<Choice> {
+    let next = heirlooms
+        .filter(|heirloom| heirloom.credential.is_some())
+        .min_by_key(|heirloom| (heirloom.credential, &heirloom.secret))?;
+    let highest = facts.secrets.iter().map(|stored| stored.version).max();
+    let step = Step::TakeOver {
+        secret: next.secret.clone(),
+        uid: next.uid.clone(),
+        version: Version::next_serial(highest.unwrap_or_default()),
+    };
+    Some(Choice::act(step, Because::Predecessor))
+}
+
+fn unprotect(heirloom: &Heirloom) -> Choice {
+    let step = Step::Unprotect {
+        secret: heirloom.secret.clone(),
+        uid: heirloom.uid.clone(),
+    };
+    Choice::act(step, Because::Predecessor)
+}
