@@ -43,9 +43,14 @@ pub async fn ask(
             sight.works = Some(Answer { about: version, is });
         }
         Question::Referrers(version) => {
-            let is = referrers::to(world, sight, version)
-                .await
-                .map_err(|fault| fault.to_trouble());
+            let found = referrers::to(world, sight, version).await;
+            let is = match found {
+                Ok(found) => {
+                    sight.await_change(found.awaited);
+                    Ok(found.holders)
+                }
+                Err(fault) => Err(fault.to_trouble()),
+            };
             sight.referrers = Some(Answer { about: version, is });
         }
         Question::Gone(version) => {

@@ -152,7 +152,8 @@ pub trait Kind: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
-    /// Who else may use this version, beyond finalizers and pods.
+    /// Who else may use this version, beyond finalizers and pods. What is read with [`Reader::all_to_wait_for`] is
+    /// watched for as long as there is somebody.
     async fn referrers(
         &self,
         _object: &DynamicObject,

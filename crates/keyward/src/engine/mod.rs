@@ -31,6 +31,7 @@ pub mod referrers;
 pub mod report;
 pub mod secrets;
 pub mod trouble;
+pub mod waiting;
 pub mod watch;
 pub mod work;
 pub mod world;

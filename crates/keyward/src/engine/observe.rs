@@ -15,6 +15,7 @@ use sources::{Source, Values};
 use super::horizon::Horizon;
 use super::reader::Inputs;
 use super::trouble::Fault;
+use super::waiting::Awaited;
 use super::world::World;
 use super::{Key, Kind, names, obstacle, secrets};
 
@@ -51,6 +52,8 @@ pub struct Sight {
     pub unlisted: Option<Trouble>,
     pub works: Option<Answer<Verdict>>,
     pub referrers: Option<Answer<Vec<Holder>>>,
+    /// What shows that those who refer to an old version have moved on.
+    pub awaited: Vec<Awaited>,
     pub absent: Option<Answer<bool>>,
     pub in_hand: Option<Fresh>,
     pub mine: Option<Version>,
@@ -129,7 +132,22 @@ impl Sight {
             .iter()
             .filter_map(|secret| Some((secret.uid()?, secret.resource_version()?)));
         self.horizon.secrets = seen.collect();
-        self.horizon.inputs = self.inputs.clone();
+        self.horizon.inputs = if self.awaited.is_empty() {
+            self.inputs.clone()
+        } else {
+            let awaited = self.awaited.iter();
+            let awaited = awaited.map(|one| (one.input.clone(), one.version.clone()));
+            self.inputs.iter().cloned().chain(awaited).collect()
+        };
+    }
+
+    /// Notes what is waited for. What was read first stays: a later look of the same pass answered another question.
+    pub fn await_change(&mut self, awaited: Vec<Awaited>) {
+        for one in awaited {
+            if !self.awaited.iter().any(|known| known.input == one.input) {
+                self.awaited.push(one);
+            }
+        }
     }
 
     /// Replaces or adds a Secret by what a reply showed.
@@ -230,6 +248,7 @@ pub async fn observe(
         unlisted: None,
         works: None,
         referrers: None,
+        awaited: Vec::new(),
         absent: None,
         in_hand: memory.in_hand.clone(),
         mine: None,

@@ -41,9 +41,15 @@ pub async fn pass(
     horizon: &mut Horizon,
 ) -> Result<Outcome, Fault> {
     let Some(mut sight) = observe(world, key, memory, horizon).await? else {
+        world.waiting.set(key, &[]);
         return Ok(not_there(horizon));
     };
     let outcome = go(world, key, &mut sight).await;
+    if outcome.is_ok() {
+        for missed in world.waiting.set(key, &sight.awaited) {
+            world.queue.sighted(key, missed);
+        }
+    }
     counted::show_times(world, &sight);
     memory.checked = sight.checked;
     // A value that was shown once is kept until it is stored, or its attempt is given up.

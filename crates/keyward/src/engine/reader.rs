@@ -10,6 +10,7 @@ use sources::Values;
 
 use super::horizon::Sighting;
 use super::trouble::Fault;
+use super::waiting::Awaited;
 use super::world::World;
 use super::{Key, names, secrets};
 
@@ -69,6 +70,7 @@ pub struct Reader<'a> {
     world: &'a World,
     namespace: String,
     inputs: Vec<(Input, String)>,
+    awaited: Vec<Awaited>,
     told: String,
 }
 
@@ -84,6 +86,7 @@ impl<'a> Reader<'a> {
             world,
             namespace: namespace.to_owned(),
             inputs: Vec::new(),
+            awaited: Vec::new(),
             told: String::new(),
         }
     }
@@ -137,13 +140,8 @@ impl<'a> Reader<'a> {
             Err(Fault::Outrun(_)) => Vec::new(),
             Err(fault) => return Err(fault),
         };
-        let newest = found
-            .iter()
-            .filter_map(|object| object.resource_version()?.parse::<u64>().ok())
-            .max();
-        let version = newest.map(|newest| newest.to_string()).unwrap_or_default();
         self.inputs
-            .push((Input::all(&self.namespace, resource), version));
+            .push((Input::all(&self.namespace, resource), newest(&found)));
         Ok(found)
     }
 
@@ -152,6 +150,28 @@ impl<'a> Reader<'a> {
         &mut self,
         resource: &ApiResource,
     ) -> Result<Vec<DynamicObject>, Fault> {
+        Ok(self.look(resource).await?.unwrap_or_default())
+    }
+
+    /// Every resource of this kind in the namespace, for what may have to wait until they change: then a change wakes
+    /// it. None if the kind is not installed, and then there is nothing to wait for.
+    pub async fn all_to_wait_for(
+        &mut self,
+        resource: &ApiResource,
+    ) -> Result<Vec<DynamicObject>, Fault> {
+        let Some(found) = self.look(resource).await? else {
+            return Ok(Vec::new());
+        };
+        self.awaited.push(Awaited {
+            input: Input::all(&self.namespace, resource),
+            resource: resource.clone(),
+            version: newest(&found),
+        });
+        Ok(found)
+    }
+
+    /// `None`: the kind is not installed.
+    async fn look(&self, resource: &ApiResource) -> Result<Option<Vec<DynamicObject>>, Fault> {
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.world.client.clone(), &self.namespace, resource);
         let act = "reading the neighbours";
@@ -160,8 +180,8 @@ impl<'a> Reader<'a> {
             .timed(act, api.list(&ListParams::default()))
             .await
         {
-            Ok(list) => Ok(list.items),
-            Err(Fault::Outrun(_)) => Ok(Vec::new()),
+            Ok(list) => Ok(Some(list.items)),
+            Err(Fault::Outrun(_)) => Ok(None),
             Err(fault) => Err(fault),
         }
     }
@@ -204,4 +224,18 @@ impl<'a> Reader<'a> {
     pub(super) fn finish(self) -> (Inputs, String) {
         (self.inputs.into(), self.told)
     }
+
+    /// What a wait that hangs on what was read ends with.
+    pub(super) fn into_awaited(self) -> Vec<Awaited> {
+        self.awaited
+    }
+}
+
+/// The newest version among them: any later change of one of them has a newer one.
+fn newest(found: &[DynamicObject]) -> String {
+    let versions = found
+        .iter()
+        .filter_map(|object| object.resource_version()?.parse::<u64>().ok());
+    let newest = versions.max();
+    newest.map(|newest| newest.to_string()).unwrap_or_default()
 }

@@ -13,6 +13,7 @@ use super::ask::open_as_minted;
 use super::observe::{Sight, stored};
 use super::reader::Reader;
 use super::trouble::Fault;
+use super::waiting::Awaited;
 use super::world::World;
 
 /// Pods are listed in pages of this size: a namespace can hold thousands.
@@ -21,14 +22,22 @@ const PAGE: u32 = 500;
 /// The issuer notes a use no more often than every ten minutes: what was used so lately may be in use.
 const IN_USE: SignedDuration = SignedDuration::from_mins(15);
 
+/// Who may be using a version.
+#[derive(Debug, Default)]
+pub struct Referrers {
+    pub holders: Vec<Holder>,
+    /// What shows that some of them have moved on.
+    pub awaited: Vec<Awaited>,
+}
+
 /// Who may be using this version: by the Secret that holds it, and by what the issuer tells.
-pub async fn to(world: &World, sight: &Sight, version: Version) -> Result<Vec<Holder>, Fault> {
+pub async fn to(world: &World, sight: &Sight, version: Version) -> Result<Referrers, Fault> {
     let mut found = by_secret(world, sight, version).await?;
     let leaving = sight.object.metadata.deletion_timestamp.is_some();
     // Whoever deletes the resource wants its credentials gone, and only those who follow the protocol are waited for.
     if sight.kind.terms(&sight.object).issuer.tells_use && !leaving {
         let used = used(world, sight, version).await.map_err(Fault::Issuer)?;
-        found.extend(used);
+        found.holders.extend(used);
     }
     Ok(found)
 }
@@ -47,22 +56,28 @@ async fn used(world: &World, sight: &Sight, version: Version) -> Result<Option<H
 }
 
 /// The unfinished pods that refer to the Secret of this version, read live.
-async fn by_secret(world: &World, sight: &Sight, version: Version) -> Result<Vec<Holder>, Fault> {
+async fn by_secret(world: &World, sight: &Sight, version: Version) -> Result<Referrers, Fault> {
     let secrets = stored(sight.kind.as_ref(), &sight.secrets);
     let found = secrets
         .iter()
         .filter(|stored| stored.version == version)
         .find_map(|stored| Some((stored.name.as_str(), stored.id.as_ref()?)));
     let Some((name, id)) = found else {
-        return Ok(Vec::new());
+        return Ok(Referrers::default());
     };
     let mut reader = Reader::new(world, &sight.namespace());
-    let mut found = sight.kind.referrers(&sight.object, id, &mut reader).await?;
+    let holders = sight.kind.referrers(&sight.object, id, &mut reader).await?;
+    let awaited = if holders.is_empty() {
+        Vec::new()
+    } else {
+        reader.into_awaited()
+    };
+    let mut found = Referrers { holders, awaited };
     let api: Api<Pod> = Api::namespaced(world.client.clone(), &sight.namespace());
     let mut next = ListParams::default().limit(PAGE);
     loop {
         let page = world.timed("listing pods", api.list(&next)).await?;
-        found.extend(
+        found.holders.extend(
             page.items
                 .iter()
                 .filter(|pod| is_running(pod) && refers(pod, name))

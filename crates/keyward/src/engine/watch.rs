@@ -14,6 +14,7 @@ use kube::{Api, ResourceExt};
 
 use super::horizon::Sighting;
 use super::reader::Input;
+use super::waiting::watch_what_is_waited_for;
 use super::world::World;
 use super::{Key, names};
 
@@ -106,10 +107,10 @@ pub async fn watch(world: Arc<World>) {
         )));
     }
     let _stop_with_us = AbortAll(watches);
-    std::future::pending::<()>().await;
+    watch_what_is_waited_for(world).await;
 }
 
-struct AbortAll(Vec<tokio::task::JoinHandle<()>>);
+pub(super) struct AbortAll(pub(super) Vec<tokio::task::JoinHandle<()>>);
 
 impl Drop for AbortAll {
     fn drop(&mut self) {
@@ -120,7 +121,7 @@ impl Drop for AbortAll {
 }
 
 /// What is done with what a watch shows.
-trait Follower<K>: Send + 'static {
+pub(super) trait Follower<K>: Send + 'static {
     fn seen(&mut self, world: &World, object: &PartialObjectMeta<K>, listing: bool);
     fn gone(&mut self, world: &World, object: &PartialObjectMeta<K>);
     /// Everything was listed anew, in this namespace or in all.
@@ -130,7 +131,7 @@ trait Follower<K>: Send + 'static {
 
 /// Follows one watch for ever. A watch that fails is tried again with growing pauses; a list that never ends, which
 /// nothing else would notice, is given up and begun anew.
-async fn follow<K, F>(
+pub(super) async fn follow<K, F>(
     world: Arc<World>,
     what: String,
     namespace: Option<String>,

@@ -22,6 +22,7 @@ use super::pass::{Outcome, pass};
 use super::queue::{Queue, Then};
 use super::report::Pruned;
 use super::trouble::Fault;
+use super::waiting::Waiting;
 use super::watch::watch;
 use super::world::{Clock, Options, Readiness, World};
 use super::{Key, Kind, names, secrets};
@@ -78,6 +79,7 @@ impl Engine {
             options,
             queue: Queue::default(),
             logins: Logins::default(),
+            waiting: Waiting::default(),
             ready,
             started: Mutex::new(clock.now()),
             clock,

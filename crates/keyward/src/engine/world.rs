@@ -19,6 +19,7 @@ use super::queue::Queue;
 use super::reader::{self, Inputs, Reader};
 use super::report::Pruned;
 use super::trouble::Fault;
+use super::waiting::Waiting;
 use super::watch::Scope;
 use super::{Key, Kind};
 use crate::telemetry::{Push, Telemetry};
@@ -80,6 +81,7 @@ pub struct World {
     pub queue: Queue,
     pub telemetry: Telemetry,
     pub logins: Logins,
+    pub waiting: Waiting,
     pub ready: Readiness,
     pub clock: Clock,
     pub(super) standing: Standing,

@@ -29,12 +29,19 @@ pub(crate) struct Cluster {
     pub(crate) client: Client,
     /// The operator's clock.
     pub(crate) clock: Clock,
+    /// The API server's clock.
+    pub(crate) server_clock: Clock,
     namespace: &'static str,
 }
 
 impl Cluster {
     pub(crate) fn new(namespace: &'static str, crds: &[CustomResourceDefinition]) -> Self {
+        let server_clock = Clock::default();
         let server = Server::in_process(apiserver::Options {
+            clock: Arc::new({
+                let clock = server_clock.clone();
+                move || clock.now()
+            }),
             seed: 7,
             ..apiserver::Options::default()
         });
@@ -47,6 +54,7 @@ impl Cluster {
             client: server.client_named("test"),
             server,
             clock: Clock::default(),
+            server_clock,
             namespace,
         }
     }
