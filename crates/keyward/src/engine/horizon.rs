@@ -21,7 +21,7 @@ pub enum Sighting {
     SecretGone {
         uid: String,
     },
-    /// Something that the issuer is reached with.
+    /// Something that the issuer is reached with, or that is waited for.
     Input {
         input: Input,
         version: String,
@@ -46,7 +46,7 @@ pub struct Horizon {
     pub resource: Option<String>,
     pub secrets: HashMap<String, String>,
     pub gone: Vec<String>,
-    /// What the issuer was reached with.
+    /// What the issuer was reached with, and what is waited for.
     pub inputs: Inputs,
 }
 

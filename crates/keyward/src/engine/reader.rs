@@ -14,7 +14,7 @@ use super::waiting::Awaited;
 use super::world::World;
 use super::{Key, names, secrets};
 
-/// Something a source was opened with: a change of it wakes those who depend on it.
+/// Something a source was opened with, or that is waited for: a change of it wakes those who depend on it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Input {
     pub namespace: String,

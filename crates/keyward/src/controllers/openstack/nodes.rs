@@ -6,9 +6,9 @@
 //!
 //! The hash is made when a deployment ends, of what the Secret holds by then. A Secret that was written while the
 //! deployment ran is recorded although the nodes were given what was in it before. So the record counts only if a
-//! deployment that made it was begun after the Secret was written. Two limits remain: where no deployment that made the
-//! record is there any more, it has to be believed; and of a write that only took keys away the API server keeps no
-//! time.
+//! deployment that made it was begun after the Secret was written. Limits remain: where no deployment that made the
+//! record is there any more, it has to be believed; of a write that only took keys away the API server keeps no time;
+//! and of two deployments that run at once, an older one may come last.
 
 use std::collections::HashMap;
 
