@@ -376,7 +376,7 @@ async fn a_record_without_its_deployment_is_believed() {
     let second = rotate(&cloud, &first).await;
     render(&cloud, CONFIG, &logs_in_with(&second)).await;
     end(&cloud, &under_way, &[CONFIG]).await;
-    waits_for_nodes(&cloud, "deploy it again").await;
+    waits_for_nodes(&cloud, "was written after its deployment had begun").await;
     let params = DeleteParams::default();
     api(&cloud, DEPLOYMENTS)
         .delete(&under_way, &params)
