@@ -128,8 +128,20 @@ impl Scene<'_> {
     }
 
     /// Settled at this serial, with one credential alive, the one that is handed out, and nothing lying about.
+    ///
+    /// The value is ours and was stored before Keystone heard of it: whenever the operator was killed, the first attempt
+    /// is the one that succeeds, and Keystone has made one credential per version. A value that was lost would need a
+    /// second of either.
     async fn rest_at(&self, serial: u32) -> Result<(), String> {
         kill::settles(self.credential, serial, PATIENCE).await?;
+        let version = self.credential.shown().version;
+        if version != format!("{serial}.1") {
+            return Err(format!("lost: it took another attempt: {version}"));
+        }
+        let made = self.cloud.count(keystone::CREATE, 201);
+        if made != serial as usize {
+            return Err(format!("lost: {made} were made for {serial} versions"));
+        }
         self.alive(1, "at rest").await?;
         let pair = self.credential.handed_out().await;
         let pair = pair.ok_or("lost: nothing is handed out")?;

@@ -166,7 +166,8 @@ async fn real_with_the_original_definition_a_credential_is_created_rotated_and_d
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_with_the_original_definition_nothing_is_written_at_rest_or_after_a_restart() {
+async fn real_with_the_original_definition_nothing_is_written_at_rest_and_a_restart_changes_nothing()
+ {
     let mut play = Play::begin("at-rest").await;
     play.assert_at_rest("after the first version").await;
     let first = play.text("acID");
@@ -194,11 +195,57 @@ async fn real_with_the_original_definition_nothing_is_written_at_rest_or_after_a
     let begun = Instant::now();
     let over = async || begun.elapsed() >= REST;
     play.wait("a while is over", over).await;
-    // A new process learns once what the definition drops; that write changes nothing.
+    // What the definition drops can be learned only by writing it: once per process, and that write changes nothing.
     let written = &play.cloud.writes()[writes..];
-    assert!(written.len() <= 1, "after a restart: {written:#?}");
+    let learned = format!("patch keystoneapplicationcredentials/status {NAME}");
+    assert!(
+        written.len() <= 1 && written.iter().all(|write| *write == learned),
+        "after a restart: {written:#?}"
+    );
     let after = play.credential.api().get(NAME).await.unwrap();
     assert_eq!(after.resource_version(), before.resource_version());
     assert_eq!(play.cloud.count(keystone::CREATE, 201), made);
     assert_eq!(play.cloud.live(USER).await.len(), 1);
+}
+
+/// K8: this definition admits what Keystone would not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_with_the_original_definition_a_rule_that_keystone_would_refuse_never_reaches_it() {
+    let issuer = Keystone::start(Options::default()).await.unwrap();
+    let stage = cloud::stage(plane().await).await;
+    let cloud = Cloud::new(&stage, "bad-rule", &issuer.url()).await;
+    let _operator = cloud.launch(None).start();
+    let rules = |service: &str, path: &str| {
+        let rule = json!({ "service": service, "path": path, "method": "GET" });
+        json!({ "accessRules": [rule] })
+    };
+    let long = format!("/{}", "s".repeat(128));
+    let wrong = [
+        ("no-slash", rules("compute", "servers")),
+        ("long-path", rules("compute", &long)),
+        ("odd-service", rules("com pute", "/servers")),
+    ];
+    let mut refused = Vec::new();
+    for (name, rules) in wrong {
+        refused.push(cloud.create_with(name, USER, &rules).await);
+    }
+    for credential in &refused {
+        let told = async || {
+            let shown = credential.shown();
+            shown.reason == "InvalidSpec" && shown.message.contains("access rule")
+        };
+        let waited = until("what is wrong is told", PATIENCE, told).await;
+        waited.unwrap_or_else(|error| panic!("{error}: {}", cloud.describe(credential)));
+        assert!(!credential.shown().ready);
+    }
+    assert_eq!(cloud.faults().total(), 0);
+
+    let right = json!({ "spec": rules("compute", "/servers") });
+    refused[0].merge(&right).await.unwrap();
+    let ready = async || refused[0].shown().ready;
+    let waited = until("the right rule is taken", PATIENCE, ready).await;
+    waited.unwrap_or_else(|error| panic!("{error}: {}", cloud.describe(&refused[0])));
+    let alive = cloud.live(USER).await;
+    assert_eq!(alive.len(), 1);
+    assert_eq!(alive[0].access_rules[0].path, "/servers");
 }

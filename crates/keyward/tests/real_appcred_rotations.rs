@@ -101,11 +101,17 @@ fn lags(cloud: &Cloud, consumers: &[Record], complaints: &mut Vec<String>) -> La
     }
     let mut ended: HashMap<String, (Instant, Instant)> = HashMap::new();
     for (id, request) in cloud.revocations() {
-        let Some(answered) = request.answered else {
+        // Nothing disturbs these lives: each is asked to go once, and goes.
+        let (Some(204), Some(answered)) = (request.status, request.answered) else {
+            complaints.push(format!("revoking {id} was answered {:?}", request.status));
             continue;
         };
-        let asked = ended.entry(id).or_insert((request.arrived, answered));
-        asked.0 = asked.0.min(request.arrived);
+        if ended
+            .insert(id.clone(), (request.arrived, answered))
+            .is_some()
+        {
+            complaints.push(format!("{id} was revoked twice"));
+        }
     }
     for id in ended.keys() {
         if !released.contains_key(id) {

@@ -115,6 +115,13 @@ impl Scene<'_> {
     /// Settled at this serial, with one credential alive, the one that is handed out, and nothing lying about.
     async fn rest_at(&self, serial: u32) -> Result<(), String> {
         kill::settles(self.credential, serial, PATIENCE).await?;
+        // What we chose ourselves and stored first cannot be lost, so that nothing is ever made anew.
+        let made = births_and_deaths(self.issuer).filter(|step| *step > 0);
+        let (version, made) = (self.credential.shown().version, made.count());
+        let first = version == format!("{serial}.1") && made == serial as usize;
+        if self.way.kind == Kind::Chosen && !first {
+            return Err(format!("lost: {version} is the {made}. one made"));
+        }
         let alone = async || self.issuer.live(REALM).len() == 1;
         until("orphan: one credential is alive", PATIENCE, alone).await?;
         let (id, value) = self

@@ -1,4 +1,5 @@
-//! `testbed-up --with keystone`: a control plane and a Keystone that know of each other, and go together.
+//! `testbed-up --with keystone`, as `cargo xtask up` runs it: a control plane, a Keystone and the operator that know of
+//! each other, and go together.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,12 +17,24 @@ struct Stack {
     keystone: String,
 }
 
-fn up(samples: &Path) -> Stack {
-    let mut process = Command::new(env!("CARGO_BIN_EXE_testbed-up"))
-        .args(["--with", "keystone", "--samples"])
+/// What `cargo xtask up --with keystone` becomes.
+fn up() -> Stack {
+    let program = env!("CARGO_BIN_EXE_testbed-up");
+    let keyward = Path::new(program).with_file_name("keyward");
+    assert!(
+        keyward.exists(),
+        "the operator is not built: cargo build -p keyward"
+    );
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/samples");
+    let mut process = Command::new(program)
+        .arg("--keyward")
+        .arg(keyward)
+        .arg("--samples")
         .arg(samples)
+        .args(["--with", "keystone", "--"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .expect("testbed-up starts");
     let output = BufReader::new(process.stdout.take().expect("its output"));
@@ -59,13 +72,8 @@ async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 async fn it_has_the_passwords_and_the_samples_and_goes_with_whoever_started_it() {
     let programs = programs::ready().await.expect("the programs");
     real::ready().await.expect("Keystone is installed");
-    let samples = tempfile::tempdir().expect("a directory");
-    fs::create_dir(samples.path().join("keystone")).expect("made");
-    let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: sample, namespace: openstack}\n\
-                    data: {url: \"${KEYSTONE_URL}\"}\n";
-    fs::write(samples.path().join("keystone/sample.yaml"), manifest).expect("written");
 
-    let mut stack = up(samples.path());
+    let mut stack = up();
     let get = |what: &[&str]| {
         let mut kubectl = Command::new(programs.path(Program::Kubectl));
         kubectl.arg("--kubeconfig").arg(&stack.kubeconfig);
@@ -73,13 +81,36 @@ async fn it_has_the_passwords_and_the_samples_and_goes_with_whoever_started_it()
         let output = kubectl.output().expect("kubectl runs");
         String::from_utf8(output.stdout).expect("text")
     };
+    let ready = r#"-ojsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
     assert_eq!(
-        get(&["configmap", "sample", "-ojsonpath={.data.url}"]),
+        get(&[
+            "keystoneapi",
+            "keystone",
+            "-ojsonpath={.status.apiEndpoints.internal}"
+        ]),
         stack.keystone
     );
+    assert_eq!(get(&["keystoneapi", "keystone", ready]), "True");
+    let samples = get(&["appcred", "-oname"]);
+    assert_eq!(samples.lines().count(), 1, "{samples}");
+    let admin = Admin::new(&stack.keystone);
+    for sample in samples.lines() {
+        eventually("the sample is Ready", async || {
+            get(&[sample, ready]) == "True"
+        })
+        .await;
+        let user = get(&[sample, "-ojsonpath={.spec.userName}"]);
+        let id = get(&[sample, "-ojsonpath={.status.acID}"]);
+        let alive = admin.application_credentials(&user).await;
+        let ids: Vec<String> = alive
+            .expect("a list")
+            .into_iter()
+            .map(|one| one.id)
+            .collect();
+        assert_eq!(ids, [id]);
+    }
     let template = "-ogo-template={{.data.NovaPassword | base64decode}}";
     assert!(get(&["secret", "osp-secret", template]) == password_of("nova"));
-    let admin = Admin::new(&stack.keystone);
     let login = admin
         .log_in_with_password("nova", &password_of("nova"))
         .await;

@@ -24,6 +24,8 @@ pub(crate) struct Shown {
     pub(crate) message: String,
     pub(crate) live: i64,
     pub(crate) serial: u32,
+    /// Serial and attempt.
+    pub(crate) version: String,
     pub(crate) secret: Option<String>,
 }
 
@@ -98,6 +100,7 @@ impl Credential {
                 .next()
                 .and_then(|serial| serial.parse().ok())
                 .unwrap_or(0),
+            version,
             secret: status["secretName"].as_str().map(str::to_owned),
         }
     }

@@ -198,6 +198,9 @@ pub(crate) struct Way<W> {
 
 pub(crate) const BOTH: &[Side] = &[Side::ApiServer, Side::Issuer];
 
+/// A life to come: its name, its way, and when it is struck.
+type Planned<W> = (String, W, Kill);
+
 /// Lives every way undisturbed, then once for each moment of each of its requests, some at once. Fails if a promise was
 /// broken in any of these lives, or if too few kills came about.
 pub(crate) async fn at_every_request<W: Copy, F: Future<Output = Life>>(
@@ -210,7 +213,7 @@ pub(crate) async fn at_every_request<W: Copy, F: Future<Output = Life>>(
         .iter()
         .map(|way| live(way.name.to_owned(), way.how, None));
     let undisturbed = futures::future::join_all(undisturbed).await;
-    let mut plan = Vec::new();
+    let mut plan: Vec<Planned<W>> = Vec::new();
     for (life, way) in undisturbed.iter().zip(ways) {
         assert!(life.broken.is_empty(), "{}: {:#?}", way.name, life.broken);
         println!(
@@ -226,19 +229,66 @@ pub(crate) async fn at_every_request<W: Copy, F: Future<Output = Life>>(
     if let Some(only) = &only {
         plan.retain(|(name, _, _)| name.contains(only.as_str()));
     }
-    let planned = plan.len();
-    println!("{:.1?}: {planned} kills planned", begun.elapsed());
-    let lives: Vec<Life> = futures::stream::iter(plan)
-        .map(|(name, how, kill)| live(name, how, Some(kill)))
-        .buffer_unordered(at_once)
-        .collect()
-        .await;
-    let kills = judge(&lives, begun);
+    println!("{:.1?}: {} kills planned", begun.elapsed(), plan.len());
+    let mut lives = live_through(&plan, at_once, &live).await;
+    let again: Vec<Planned<W>> = missed(&plan, &lives)
+        .map(|((name, how, kill), _)| (format!("{name}-again"), *how, *kill))
+        .collect();
+    lives.extend(live_through(&again, at_once, &live).await);
+    judge(&lives, begun);
+    let missed: Vec<String> = missed(&again, &lives)
+        .map(|((name, _, kill), life)| never_asked(name, *kill, life))
+        .collect();
+    println!(
+        "{} missed at first, {} again: {missed:#?}",
+        again.len(),
+        missed.len()
+    );
     assert!(
-        only.is_some() || kills * 100 >= planned * 95,
-        "only {kills} of {planned} kills came about"
+        only.is_some() || missed.len() * PLANNED_PER_MISS <= plan.len(),
+        "{} of {} kills did not come about: {missed:#?}",
+        missed.len(),
+        plan.len()
     );
     lives
+}
+
+/// How many requests a life needs varies by a few, with what happens at the same time: what is done in one look in one
+/// life takes two in another. So the last requests of the life that was counted may not come in the next. One kill in so
+/// many may be missed twice.
+const PLANNED_PER_MISS: usize = 100;
+
+async fn live_through<W: Copy, F: Future<Output = Life>>(
+    plan: &[Planned<W>],
+    at_once: usize,
+    live: &impl Fn(String, W, Option<Kill>) -> F,
+) -> Vec<Life> {
+    futures::stream::iter(plan)
+        .map(|(name, how, kill)| live(name.clone(), *how, Some(*kill)))
+        .buffer_unordered(at_once)
+        .collect()
+        .await
+}
+
+/// The lives in which nothing was struck. One that was has the request in its name.
+fn missed<'a, W>(
+    plan: &'a [Planned<W>],
+    lives: &'a [Life],
+) -> impl Iterator<Item = (&'a Planned<W>, &'a Life)> {
+    plan.iter().filter_map(|planned| {
+        let life = lives.iter().find(|life| life.name == planned.0)?;
+        (!life.killed).then_some((planned, life))
+    })
+}
+
+/// Why a kill was missed. There is one reason that is allowed: the request never came.
+fn never_asked(name: &str, kill: Kill, life: &Life) -> String {
+    let asked = match kill.side {
+        Side::ApiServer => life.asked.0,
+        Side::Issuer => life.asked.1,
+    };
+    assert!(asked < kill.n, "{name}: it was asked {asked} times");
+    format!("{name}: there were only {asked} requests")
 }
 
 fn kills(sides: &[Side], asked: (u64, u64)) -> Vec<Kill> {
@@ -259,8 +309,8 @@ fn kills(sides: &[Side], asked: (u64, u64)) -> Vec<Kill> {
     kills
 }
 
-/// Prints the figures and fails with everything that was broken; says how many kills there were.
-fn judge(lives: &[Life], begun: Instant) -> usize {
+/// Prints the figures and fails with everything that was broken.
+fn judge(lives: &[Life], begun: Instant) {
     let kills = lives.iter().filter(|life| life.killed).count();
     let broken = |what: &str| {
         let all = lives.iter().flat_map(|life| &life.broken);
@@ -282,5 +332,4 @@ fn judge(lives: &[Life], begun: Instant) -> usize {
         .flat_map(|life| life.broken.iter().map(|text| (&life.name, text)));
     let failed: Vec<String> = all.map(|(name, text)| format!("{name}: {text}")).collect();
     assert!(failed.is_empty(), "{failed:#?}");
-    kills
 }

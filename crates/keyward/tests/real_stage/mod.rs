@@ -238,6 +238,21 @@ impl Stage {
             .unwrap();
     }
 
+    /// What [`Stage::grant`] gives, so that it outlives the namespace it is for.
+    pub(crate) async fn grant_to_the_end(&self, user: &str) {
+        let (mut role, mut binding): (ClusterRole, ClusterRoleBinding) =
+            manifest("leaving-role.yaml");
+        let (within, _): (Role, RoleBinding) = manifest("namespace-role.yaml");
+        assert_eq!(role.rules, within.rules, "no more and no less");
+        let name = format!("{}-{user}", role.name_any());
+        role.metadata.name = Some(name.clone());
+        binding.role_ref.name.clone_from(&name);
+        binding.metadata.name = Some(name);
+        binding.subjects = Some(subject("User", user));
+        put(&Api::all(self.client.clone()), &role).await;
+        put(&Api::all(self.client.clone()), &binding).await;
+    }
+
     pub(crate) async fn grant_lease(&self, namespace: &str, user: &str) {
         let (mut role, mut binding): (Role, RoleBinding) = manifest("lease-role.yaml");
         role.metadata.namespace = None;
@@ -270,6 +285,7 @@ impl Stage {
             kubeconfig,
             namespaces: namespaces.to_vec(),
             more: Vec::new(),
+            zone: None,
             log: dir.join("log"),
         }
     }

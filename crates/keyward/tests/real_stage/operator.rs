@@ -15,6 +15,8 @@ pub(crate) struct Launch {
     pub(crate) kubeconfig: PathBuf,
     pub(crate) namespaces: Vec<String>,
     pub(crate) more: Vec<String>,
+    /// The time zone it believes to be in; that of the machine if none is said.
+    pub(crate) zone: Option<&'static str>,
     /// Logs are collected here, over all starts.
     pub(crate) log: PathBuf,
 }
@@ -44,6 +46,7 @@ impl Launch {
             .env("KUBECONFIG", &self.kubeconfig)
             .env("HOSTNAME", &self.name)
             .env("OF", mark())
+            .envs(self.zone.map(|zone| ("TZ", zone)))
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)

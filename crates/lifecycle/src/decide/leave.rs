@@ -57,6 +57,18 @@ fn shut_out(setback: Option<&Setback>) -> bool {
     })
 }
 
+/// The API server, and not the issuer, stood in the way.
+fn within_the_cluster(setback: Option<&Setback>) -> bool {
+    setback.is_some_and(|setback| match setback.kind {
+        TroubleKind::Cluster | TroubleKind::Conflict => true,
+        TroubleKind::Denied
+        | TroubleKind::Rejected
+        | TroubleKind::Throttled
+        | TroubleKind::Unreachable
+        | TroubleKind::Unexpected => false,
+    })
+}
+
 /// A login that does not come back must not keep the resource, and its namespace, for ever. What stays alive is
 /// announced first, by name.
 pub(super) fn abandon_what_cannot_be_ended(s: &Scene, waits: &mut Waits) -> Option<Choice> {
@@ -114,9 +126,12 @@ pub(super) fn let_go_of_secrets(s: &Scene, waits: &mut Waits) -> Option<Choice> 
         .chain(&s.ledger.retiring)
         .map(|entry: &Entry| entry.version)
         .max();
-    if alive.is_some_and(|version| s.must_wait(Purpose::RetireVersion(version), waits))
-        || s.must_wait(Purpose::Retire, waits)
-    {
+    // The issuer is not asked for anything here: its no to a revoke, from before the policy was changed, is no reason to
+    // wait. This is the way out when it never says yes.
+    let of_our_own = |purpose| within_the_cluster(s.ledger.setbacks.of(purpose));
+    let purposes = [alive.map(Purpose::RetireVersion), Some(Purpose::Retire)];
+    let mut failed = purposes.into_iter().flatten().filter(|of| of_our_own(*of));
+    if failed.any(|purpose| s.must_wait(purpose, waits)) {
         return Some(Choice::rest(Because::Deleting));
     }
     if let Some(version) = alive
