@@ -48,17 +48,21 @@ fn log_in(address: &str, password: &str) -> Arc<dyn Source> {
 }
 
 fn session(address: &str, user: &str, project: &str, password: &str) -> Arc<Session> {
-    let settings = Settings {
-        timeout: Duration::from_secs(3),
-        ..Settings::default()
-    };
-    let server = Arc::new(Server::new(address, &settings).unwrap());
     let who = Who {
         user: user.into(),
         user_domain: "Default".into(),
         project: project.into(),
         project_domain: "Default".into(),
     };
+    session_as(address, who, password)
+}
+
+fn session_as(address: &str, who: Who, password: &str) -> Arc<Session> {
+    let settings = Settings {
+        timeout: Duration::from_secs(3),
+        ..Settings::default()
+    };
+    let server = Arc::new(Server::new(address, &settings).unwrap());
     let password = Password {
         value: SecretValue::new(password),
         version: "1".into(),
@@ -223,6 +227,89 @@ async fn an_administrator_steps_in(url: &str) {
     let source = Keystone::new(nobody, Vec::new()).with_administrator(Administrator::Is(admin));
     let leaving = source.for_one_who_leaves().unwrap();
     assert!(leaving.list(&owner, &[]).await.unwrap().is_empty());
+}
+
+/// A user and a project of another domain, with the names of those that every Keystone has.
+async fn a_login_is_for_the_domains_it_names(url: &str) {
+    let bench = OnKeystone::new(url);
+    let (address, admin) = (bench.proxy.url(), &bench.admin);
+    let domain = admin.create_domain("elsewhere").await.unwrap();
+    let user = admin.create_user_in(&domain, USER, "another-password");
+    let user = user.await.unwrap();
+    let project = admin.create_project_in(&domain, "service").await.unwrap();
+    let service = admin.project_id("service").await.unwrap();
+    for (user, project) in [(&user, &project), (&user, &service)] {
+        let role = admin.assign_role_by_ids(user, project, "service");
+        role.await.unwrap();
+    }
+    let owner = Owner::new(ClusterId::of_cluster("a cluster"), "of-another-domain");
+    let own = keystone::password_of(USER);
+    let at_home = admin.user_id(USER).await.unwrap();
+    let logins = [
+        ("Default", "Default", own.as_str(), &at_home, &service),
+        (
+            "elsewhere",
+            "elsewhere",
+            "another-password",
+            &user,
+            &project,
+        ),
+        ("elsewhere", "Default", "another-password", &user, &service),
+    ];
+    for (serial, (user_domain, project_domain, password, of, project)) in (1..).zip(logins) {
+        let who = Who {
+            user: USER.into(),
+            user_domain: user_domain.into(),
+            project: "service".into(),
+            project_domain: project_domain.into(),
+        };
+        let source = Keystone::new(session_as(&address, who, password), Vec::new());
+        let mark = owner.mark(Version::new(serial, 1));
+        let order = Order {
+            chosen: Some(source.draft(&mark, &[u8::try_from(serial).unwrap(); 32])),
+            mark,
+            present: None,
+            wish: bench.wish(),
+            now: bench.now(),
+        };
+        let minted = source.mint(&order).await.unwrap();
+        let id = sources::keystone::credential_id(&minted.id);
+        let seen = admin.application_credentials_of(of).await.unwrap();
+        let seen = seen.iter().find(|one| one.id == id);
+        let of_project = seen.and_then(|one| one.project_id.as_ref());
+        assert_eq!(of_project, Some(project), "{user_domain}/{project_domain}");
+        source.revoke(&minted.id, None).await.unwrap();
+    }
+    // The other one's password, and a domain that is not there.
+    for (user_domain, project_domain) in [
+        ("Default", "Default"),
+        ("nowhere", "elsewhere"),
+        ("elsewhere", "nowhere"),
+    ] {
+        let who = Who {
+            user: USER.into(),
+            user_domain: user_domain.into(),
+            project: "service".into(),
+            project_domain: project_domain.into(),
+        };
+        let session = session_as(&address, who, "another-password");
+        let refused = Keystone::new(session, Vec::new()).list(&owner, &[]).await;
+        assert_eq!(refused.unwrap_err().kind, TroubleKind::Denied);
+    }
+}
+
+#[tokio::test]
+async fn real_a_login_is_for_the_domains_it_names() {
+    let keystone = keystone::real::Keystone::start(keystone::Options::default())
+        .await
+        .unwrap();
+    a_login_is_for_the_domains_it_names(&keystone.url()).await;
+}
+
+#[tokio::test]
+async fn on_the_stand_in_a_login_is_for_the_domains_it_names() {
+    let keystone = keystone::standin::StandIn::start(keystone::Options::default()).unwrap();
+    a_login_is_for_the_domains_it_names(&keystone.url()).await;
 }
 
 async fn passes(url: &str) {

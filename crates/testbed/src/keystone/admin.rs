@@ -8,7 +8,8 @@ use tokio::sync::Mutex;
 
 use super::wire::{Http, Reply, by_application_credential, by_password};
 
-/// The administrator of one Keystone. Users, projects and roles are given by name, all in the domain `Default`.
+/// The administrator of one Keystone. Users, projects and roles are given by name, all in the domain `Default` unless
+/// it says otherwise.
 #[derive(Debug)]
 pub struct Admin {
     http: Http,
@@ -111,10 +112,19 @@ impl Admin {
             .await
     }
 
-    /// The id of the only thing of this sort with this name.
+    /// The id of the only thing of this sort with this name. Roles are in no domain.
     async fn id_of(&self, sort: &str, name: &str) -> anyhow::Result<String> {
+        let domain = if sort == "roles" {
+            ""
+        } else {
+            "&domain_id=default"
+        };
         let reply = self
-            .ask(Method::GET, &format!("/v3/{sort}?name={name}"), None)
+            .ask(
+                Method::GET,
+                &format!("/v3/{sort}?name={name}{domain}"),
+                None,
+            )
             .await?
             .expect("looking up a name", 200)?;
         reply
@@ -136,15 +146,37 @@ impl Admin {
 
     /// Says the new user's id. It has no role anywhere.
     pub async fn create_user(&self, user: &str, password: &str) -> anyhow::Result<String> {
-        let body = json!({"user": {"name": user, "domain_id": "default", "password": password}});
+        self.create_user_in("default", user, password).await
+    }
+
+    /// As [`Admin::create_user`], in the domain with this id.
+    pub async fn create_user_in(
+        &self,
+        domain: &str,
+        user: &str,
+        password: &str,
+    ) -> anyhow::Result<String> {
+        let body = json!({"user": {"name": user, "domain_id": domain, "password": password}});
         let reply = self.ask(Method::POST, "/v3/users", Some(&body)).await?;
         reply.expect("creating a user", 201)?.text("/user/id")
     }
 
     pub async fn create_project(&self, project: &str) -> anyhow::Result<String> {
-        let body = json!({"project": {"name": project, "domain_id": "default"}});
+        self.create_project_in("default", project).await
+    }
+
+    /// As [`Admin::create_project`], in the domain with this id.
+    pub async fn create_project_in(&self, domain: &str, project: &str) -> anyhow::Result<String> {
+        let body = json!({"project": {"name": project, "domain_id": domain}});
         let reply = self.ask(Method::POST, "/v3/projects", Some(&body)).await?;
         reply.expect("creating a project", 201)?.text("/project/id")
+    }
+
+    /// Says the new domain's id.
+    pub async fn create_domain(&self, domain: &str) -> anyhow::Result<String> {
+        let body = json!({"domain": {"name": domain}});
+        let reply = self.ask(Method::POST, "/v3/domains", Some(&body)).await?;
+        reply.expect("creating a domain", 201)?.text("/domain/id")
     }
 
     pub async fn create_role(&self, role: &str) -> anyhow::Result<String> {
@@ -205,6 +237,19 @@ impl Admin {
         reply.expect("assigning a role", 204).map(drop)
     }
 
+    /// As [`Admin::assign_role`], with the ids of a user and a project in any domain.
+    pub async fn assign_role_by_ids(
+        &self,
+        user: &str,
+        project: &str,
+        role: &str,
+    ) -> anyhow::Result<()> {
+        let role = self.role_id(role).await?;
+        let path = format!("/v3/projects/{project}/users/{user}/roles/{role}");
+        let reply = self.ask(Method::PUT, &path, None).await?;
+        reply.expect("assigning a role", 204).map(drop)
+    }
+
     pub async fn unassign_role(&self, user: &str, project: &str, role: &str) -> anyhow::Result<()> {
         let path = self.grant(user, project, role).await?;
         let reply = self.ask(Method::DELETE, &path, None).await?;
@@ -246,6 +291,14 @@ impl Admin {
         user: &str,
     ) -> anyhow::Result<Vec<ApplicationCredential>> {
         let id = self.user_id(user).await?;
+        self.application_credentials_of(&id).await
+    }
+
+    /// As [`Admin::application_credentials`], with the id of a user in any domain.
+    pub async fn application_credentials_of(
+        &self,
+        id: &str,
+    ) -> anyhow::Result<Vec<ApplicationCredential>> {
         let path = format!("/v3/users/{id}/application_credentials");
         let mut reply = self
             .ask(Method::GET, &path, None)

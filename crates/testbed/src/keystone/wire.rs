@@ -156,12 +156,23 @@ impl Http {
 
 /// A login by name and password to a project of the domain `Default`.
 pub(super) fn by_password(user: &str, password: &str, project: &str) -> Value {
+    by_password_in("Default", user, password, "Default", project)
+}
+
+/// As [`by_password`], with the names of the domains of user and project.
+pub(super) fn by_password_in(
+    user_domain: &str,
+    user: &str,
+    password: &str,
+    project_domain: &str,
+    project: &str,
+) -> Value {
     json!({
         "identity": {
             "methods": ["password"],
-            "password": {"user": {"name": user, "domain": {"name": "Default"}, "password": password}},
+            "password": {"user": {"name": user, "domain": {"name": user_domain}, "password": password}},
         },
-        "scope": {"project": {"name": project, "domain": {"name": "Default"}}},
+        "scope": {"project": {"name": project, "domain": {"name": project_domain}}},
     })
 }
 

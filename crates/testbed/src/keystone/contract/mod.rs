@@ -4,6 +4,7 @@
 //! holds on the second. Both have to be started with [`options`].
 
 mod creates;
+mod domains;
 mod ends;
 mod logins;
 mod owners;
@@ -49,6 +50,7 @@ use case_list;
 pub fn cases() -> Vec<Case> {
     [
         logins::CASES,
+        domains::CASES,
         creates::CASES,
         owners::CASES,
         rules::CASES,

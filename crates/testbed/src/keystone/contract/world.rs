@@ -26,6 +26,38 @@ pub(super) struct World {
     pub(super) role: String,
 }
 
+/// Another domain, with a user and a project of the same names as the world's own. The user has no role yet.
+pub(super) struct Elsewhere {
+    pub(super) domain: String,
+    pub(super) domain_id: String,
+    pub(super) user_id: String,
+    pub(super) password: String,
+    pub(super) project_id: String,
+}
+
+impl Elsewhere {
+    pub(super) async fn new(world: &World) -> anyhow::Result<Self> {
+        let domain = format!("domain-of-{}", world.user);
+        let password = format!("another-{}", world.password);
+        let domain_id = world.admin.create_domain(&domain).await?;
+        let user_id = world
+            .admin
+            .create_user_in(&domain_id, &world.user, &password)
+            .await?;
+        let project_id = world
+            .admin
+            .create_project_in(&domain_id, &world.project)
+            .await?;
+        Ok(Self {
+            domain,
+            domain_id,
+            user_id,
+            password,
+            project_id,
+        })
+    }
+}
+
 /// An application credential that was made.
 pub(super) struct Made {
     pub(super) id: String,

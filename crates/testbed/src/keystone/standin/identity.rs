@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::refusal::Refusal;
-use super::state::{Grant, Id, State, Token, Trust, new_id};
+use super::state::{DEFAULT_DOMAIN, Grant, Id, State, Token, Trust, new_id};
 
 /// The sorts of things there are, as paths name them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +15,7 @@ pub(super) enum Sort {
     Projects,
     Roles,
     Groups,
+    Domains,
 }
 
 impl Sort {
@@ -24,6 +25,7 @@ impl Sort {
             "projects" => Some(Self::Projects),
             "roles" => Some(Self::Roles),
             "groups" => Some(Self::Groups),
+            "domains" => Some(Self::Domains),
             _ => None,
         }
     }
@@ -34,6 +36,7 @@ impl Sort {
             Self::Projects => "projects",
             Self::Roles => "roles",
             Self::Groups => "groups",
+            Self::Domains => "domains",
         }
     }
 
@@ -43,18 +46,9 @@ impl Sort {
             Self::Projects => "project",
             Self::Roles => "role",
             Self::Groups => "group",
+            Self::Domains => "domain",
         }
     }
-}
-
-/// There is one domain here.
-pub(super) fn show_domains(name: Option<&str>) -> Value {
-    let only = json!({"id": "default", "name": "Default", "enabled": true, "options": {}});
-    let listed: Vec<Value> = Some(only)
-        .into_iter()
-        .filter(|domain| name.is_none_or(|name| domain["name"] == name))
-        .collect();
-    json!({ "domains": listed, "links": {"next": null, "previous": null} })
 }
 
 impl State {
@@ -71,10 +65,25 @@ impl State {
             Sort::Projects => self
                 .projects
                 .iter()
-                .map(|(id, name)| (id, &**name))
+                .map(|(id, project)| (id, &*project.name))
                 .collect(),
             Sort::Roles => self.roles.iter().map(|(id, r)| (id, &*r.name)).collect(),
             Sort::Groups => self.groups.iter().map(|(id, g)| (id, &*g.0)).collect(),
+            Sort::Domains => self
+                .domains
+                .iter()
+                .map(|(id, name)| (id, &**name))
+                .collect(),
+        }
+    }
+
+    /// The domain that a thing is in; roles and domains are in none. Groups are in the domain `Default`.
+    fn domain_of(&self, sort: Sort, id: &str) -> Option<&str> {
+        match sort {
+            Sort::Users => self.users.get(id).map(|user| &*user.domain),
+            Sort::Projects => self.projects.get(id).map(|project| &*project.domain),
+            Sort::Groups => Some(DEFAULT_DOMAIN),
+            Sort::Roles | Sort::Domains => None,
         }
     }
 
@@ -103,7 +112,8 @@ impl State {
             .iter()
             .find(|(known, _)| *known == id)
             .map(|(_, name)| *name);
-        let mut shown = json!({"id": id, "name": name, "domain_id": "default", "options": {}});
+        let domain = self.domain_of(sort, id);
+        let mut shown = json!({"id": id, "name": name, "domain_id": domain, "options": {}});
         match (sort, self.users.get(id)) {
             (Sort::Users, Some(user)) => {
                 shown["enabled"] = json!(user.enabled);
@@ -112,9 +122,8 @@ impl State {
                     shown["default_project_id"] = json!(project);
                 }
             }
-            (Sort::Projects, _) => shown["enabled"] = json!(true),
-            (Sort::Roles, _) => shown["domain_id"] = Value::Null,
-            (Sort::Users | Sort::Groups, _) => {}
+            (Sort::Projects | Sort::Domains, _) => shown["enabled"] = json!(true),
+            (Sort::Users | Sort::Groups | Sort::Roles, _) => {}
         }
         shown
     }
@@ -127,21 +136,32 @@ impl State {
                 "'name' is a required property",
             ));
         };
-        if self.named(sort).iter().any(|(_, known)| *known == name) {
+        let domain = wanted["domain_id"].as_str().unwrap_or(DEFAULT_DOMAIN);
+        if !self.domains.contains_key(domain) {
+            return Err(Refusal::not_found("domain", domain));
+        }
+        let there = |id: &str| self.domain_of(sort, id).is_none_or(|of| of == domain);
+        let taken = |(id, known): &(&Id, &str)| *known == name && there(id);
+        if self.named(sort).iter().any(taken) {
             return Err(Refusal::conflict(sort.one(), &format!("name {name}")));
         }
         let id = match sort {
             Sort::Users => {
                 let password = wanted["password"].as_str().unwrap_or_default();
                 let project = wanted["default_project_id"].as_str().map(str::to_owned);
-                self.add_user(name, password, project)
+                self.add_user(domain, name, password, project)
             }
-            Sort::Projects => self.add_project(name),
+            Sort::Projects => self.add_project(domain, name),
             Sort::Roles => self.add_role(name, false, None),
             Sort::Groups => {
                 let id = new_id();
                 self.groups
                     .insert(id.clone(), (name.into(), BTreeSet::new()));
+                id
+            }
+            Sort::Domains => {
+                let id = new_id();
+                self.domains.insert(id.clone(), name.into());
                 id
             }
         };
@@ -157,6 +177,8 @@ impl State {
                 self.grants.retain(|grant| grant.holder != id);
                 self.groups.remove(id).is_some()
             }
+            // Keystone deletes only what was disabled first, and here nobody disables one.
+            Sort::Domains => return Err(Refusal::forbidden("identity:delete_domain")),
         };
         if was_there {
             Ok(())

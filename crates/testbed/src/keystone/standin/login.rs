@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::refusal::Refusal;
-use super::state::{Credential, Scope, State, Token, new_id, random_text, whole_second};
+use super::state::{Credential, Id, Scope, State, Token, new_id, random_text, whole_second};
 
 /// A login that worked.
 pub(super) struct Issued {
@@ -81,10 +81,18 @@ impl State {
         if named.get("domain").is_none() {
             return Err(Refusal::malformed("Expecting to find domain in user."));
         }
-        if !is_the_domain(&named["domain"]) {
-            return Ok(None);
-        }
-        Ok(self.user_named(name))
+        let domain = self.named_domain(&named["domain"]);
+        Ok(domain.and_then(|domain| self.user_in(domain, name)))
+    }
+
+    /// The id of a domain that is named by id or by name.
+    fn named_domain(&self, named: &Value) -> Option<&str> {
+        let is = |(id, name): &(&Id, &String)| named["id"] == **id || named["name"] == **name;
+        self.domains.iter().find(is).map(|(id, _)| &**id)
+    }
+
+    fn show_domain(&self, id: &str) -> Value {
+        json!({"id": id, "name": self.domains.get(id)})
     }
 
     fn scope(
@@ -114,8 +122,10 @@ impl State {
         let project = &wanted["project"];
         let id = match (project["id"].as_str(), project["name"].as_str()) {
             (Some(id), _) => Some(id.to_owned()).filter(|id| self.projects.contains_key(id)),
-            (None, Some(name)) if is_the_domain(&project["domain"]) => self.project_named(name),
-            (None, _) => None,
+            (None, Some(name)) => self
+                .named_domain(&project["domain"])
+                .and_then(|domain| self.project_in(domain, name)),
+            (None, None) => None,
         };
         let id = id.ok_or_else(Refusal::unauthorized)?;
         if self.roles_of(user, &id).is_empty() {
@@ -296,8 +306,8 @@ impl State {
     }
 
     pub(super) fn show_token(&self, token: &Token, url: &str) -> Value {
-        let domain = json!({"id": "default", "name": "Default"});
         let user = &self.users[&token.user];
+        let domain = self.show_domain(&user.domain);
         let mut shown = json!({
             "methods": token.methods,
             "user": {"id": token.user, "name": user.name, "domain": domain, "password_expires_at": null},
@@ -320,9 +330,9 @@ impl State {
                 self.trusts.get(id).map(|trust| &trust.project)
             }
         };
-        if let Some(project) = project {
-            shown["project"] =
-                json!({"id": project, "name": self.projects.get(project), "domain": domain});
+        if let Some((id, project)) = project.and_then(|id| Some((id, self.projects.get(id)?))) {
+            let domain = self.show_domain(&project.domain);
+            shown["project"] = json!({"id": id, "name": project.name, "domain": domain});
             shown["is_domain"] = json!(false);
         }
         let roles = self.roles_of_token(token);
@@ -353,10 +363,6 @@ impl State {
         }
         json!({ "token": shown })
     }
-}
-
-fn is_the_domain(named: &Value) -> bool {
-    named["id"] == "default" || named["name"] == "Default"
 }
 
 fn with_zone(time: Timestamp) -> String {

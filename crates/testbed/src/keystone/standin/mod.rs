@@ -189,7 +189,9 @@ impl StandIn {
 
     /// Says the new user's id. It has no role anywhere.
     pub fn create_user(&self, user: &str, password: &str) -> String {
-        self.shared.state().add_user(user, password, None)
+        self.shared
+            .state()
+            .add_user(state::DEFAULT_DOMAIN, user, password, None)
     }
 
     pub fn disable_user(&self, user: &str) {

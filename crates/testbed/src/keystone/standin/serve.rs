@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::Shared;
 use super::credentials::{Allowed, show_rule};
-use super::identity::{Sort, show_domains};
+use super::identity::Sort;
 use super::refusal::Refusal;
 use super::reply::{Done, on_the_wire};
 use super::shape::check_shape;
@@ -133,13 +133,6 @@ impl<'a> Question<'a> {
             ["endpoints"] if self.method == "GET" => {
                 state.must_be_admin(who(token)?, "list_endpoints")?;
                 Ok(Done::new(200, json!({"endpoints": []})))
-            }
-            ["domains"] if self.method == "GET" => {
-                state.must_be_admin(who(token)?, "list_domains")?;
-                Ok(Done::new(
-                    200,
-                    show_domains(self.asked_for("name").as_deref()),
-                ))
             }
             [sort] => match Sort::named(sort) {
                 Some(sort) => self.collection(state, who(token)?, sort),

@@ -11,9 +11,13 @@ use super::refusal::Refusal;
 
 pub(super) type Id = String;
 
+/// The id of the domain that every Keystone has.
+pub(super) const DEFAULT_DOMAIN: &str = "default";
+
 #[derive(Debug)]
 pub(super) struct User {
     pub(super) name: String,
+    pub(super) domain: Id,
     pub(super) password: String,
     pub(super) enabled: bool,
     pub(super) default_project: Option<Id>,
@@ -21,6 +25,12 @@ pub(super) struct User {
     pub(super) failed_at: Timestamp,
     /// Tokens issued at or before this are dead.
     pub(super) revoked_until: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+pub(super) struct Project {
+    pub(super) name: String,
+    pub(super) domain: Id,
 }
 
 #[derive(Debug)]
@@ -92,8 +102,10 @@ pub(super) struct Grant {
 pub(super) struct State {
     pub(super) options: Options,
     pub(super) ahead: SignedDuration,
+    /// Names by id.
+    pub(super) domains: BTreeMap<Id, String>,
     pub(super) users: BTreeMap<Id, User>,
-    pub(super) projects: BTreeMap<Id, String>,
+    pub(super) projects: BTreeMap<Id, Project>,
     pub(super) roles: BTreeMap<Id, Role>,
     pub(super) groups: BTreeMap<Id, (String, BTreeSet<Id>)>,
     pub(super) grants: BTreeSet<Grant>,
@@ -125,6 +137,7 @@ impl State {
         let mut state = Self {
             options,
             ahead: SignedDuration::ZERO,
+            domains: BTreeMap::from([(DEFAULT_DOMAIN.into(), "Default".into())]),
             users: BTreeMap::new(),
             projects: BTreeMap::new(),
             roles: BTreeMap::new(),
@@ -142,12 +155,15 @@ impl State {
         }
         let admin_role = implied.unwrap_or_default();
         let service_role = state.add_role("service", true, None);
-        let admin_project = state.add_project("admin");
-        let service_project = state.add_project("service");
-        let admin = state.add_user("admin", &super::super::password_of("admin"), None);
+        let admin_project = state.add_project(DEFAULT_DOMAIN, "admin");
+        let service_project = state.add_project(DEFAULT_DOMAIN, "service");
+        let add = |state: &mut Self, name: &str| {
+            state.add_user(DEFAULT_DOMAIN, name, &super::super::password_of(name), None)
+        };
+        let admin = add(&mut state, "admin");
         state.grant(&admin, &admin_project, &admin_role);
         for name in super::super::SERVICE_USERS {
-            let user = state.add_user(name, &super::super::password_of(name), None);
+            let user = add(&mut state, name);
             for role in [&admin_role, &service_role] {
                 state.grant(&user, &service_project, role);
             }
@@ -166,16 +182,27 @@ impl State {
         id
     }
 
-    pub(super) fn add_project(&mut self, name: &str) -> Id {
+    pub(super) fn add_project(&mut self, domain: &str, name: &str) -> Id {
         let id = new_id();
-        self.projects.insert(id.clone(), name.into());
+        let project = Project {
+            name: name.into(),
+            domain: domain.into(),
+        };
+        self.projects.insert(id.clone(), project);
         id
     }
 
-    pub(super) fn add_user(&mut self, name: &str, password: &str, project: Option<Id>) -> Id {
+    pub(super) fn add_user(
+        &mut self,
+        domain: &str,
+        name: &str,
+        password: &str,
+        project: Option<Id>,
+    ) -> Id {
         let id = new_id();
         let user = User {
             name: name.into(),
+            domain: domain.into(),
             password: password.into(),
             enabled: true,
             default_project: project,
@@ -196,13 +223,25 @@ impl State {
         });
     }
 
+    /// In the domain `Default`.
     pub(super) fn user_named(&self, name: &str) -> Option<Id> {
-        let found = self.users.iter().find(|(_, user)| user.name == name);
+        self.user_in(DEFAULT_DOMAIN, name)
+    }
+
+    pub(super) fn user_in(&self, domain: &str, name: &str) -> Option<Id> {
+        let is = |user: &User| user.name == name && user.domain == domain;
+        let found = self.users.iter().find(|(_, user)| is(user));
         found.map(|(id, _)| id.clone())
     }
 
+    /// In the domain `Default`.
     pub(super) fn project_named(&self, name: &str) -> Option<Id> {
-        let found = self.projects.iter().find(|(_, project)| *project == name);
+        self.project_in(DEFAULT_DOMAIN, name)
+    }
+
+    pub(super) fn project_in(&self, domain: &str, name: &str) -> Option<Id> {
+        let is = |project: &Project| project.name == name && project.domain == domain;
+        let found = self.projects.iter().find(|(_, project)| is(project));
         found.map(|(id, _)| id.clone())
     }
 
