@@ -22,7 +22,7 @@ use crate::api::demo::{
 };
 use crate::engine::conditions::{self, standard, whole_second};
 use crate::engine::report::Report;
-use crate::engine::{Closed, Kind, Reader, Terms, Wish};
+use crate::engine::{Closed, Held, Kind, Reader, Terms, Wish};
 
 /// Key of the login in its Secret.
 pub const LOGIN: &str = "login";
@@ -250,25 +250,24 @@ impl Kind for Demo {
     ) -> Result<Arc<dyn Source>, Closed> {
         let spec = spec(object)?;
         let name = &spec.login_secret;
-        let Some((login, _)) = reader.secret(name).await? else {
-            let detail = format!("there is no Secret {name} in this namespace");
-            return Err(no_login(detail));
-        };
+        let no_secret = || no_login(format!("there is no Secret {name} in this namespace"));
         let pool = self.pool(&spec.issuer)?;
         if spec.issuer.kind == DemoMinting::Provided {
+            let values = reader.secret(name).await?.ok_or_else(no_secret)?;
             let inner = StandIn::over(
                 pool,
                 &spec.issuer.realm,
                 SecretValue::new(""),
                 Minting::Provided,
             );
-            return Ok(Arc::new(Given {
-                inner,
-                values: login,
-            }));
+            return Ok(Arc::new(Given { inner, values }));
         }
-        let Some(login) = login.get(LOGIN).cloned() else {
-            return Err(no_login(format!("the Secret {name} has no key {LOGIN}")));
+        let login = match reader.value(name, LOGIN).await? {
+            Held::Is(login, _) => login,
+            Held::NoSecret => return Err(no_secret()),
+            Held::NoKey => {
+                return Err(no_login(format!("the Secret {name} has no key {LOGIN}")));
+            }
         };
         Ok(Arc::new(StandIn::over(
             pool,

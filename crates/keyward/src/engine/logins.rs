@@ -1,10 +1,12 @@
 //! Sources that are open, what they were opened with, and who must hear when that changes.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sources::Source;
+use sha2::{Digest, Sha256};
+use sources::{SecretValue, Source};
 
 use super::Key;
 use super::horizon::not_newer;
@@ -44,6 +46,51 @@ pub struct Logins {
     opened: Mutex<HashMap<Slot, Opened>>,
     users: Mutex<HashMap<Input, (String, HashSet<Key>)>>,
     opening: Mutex<HashMap<Slot, Arc<tokio::sync::Mutex<()>>>>,
+    /// By Secret and key.
+    values: Mutex<HashMap<(Input, String), Recognised>>,
+    salt: Salt,
+}
+
+/// A value that was read, so that it is known again without being kept.
+#[derive(Debug)]
+struct Recognised {
+    print: Print,
+    /// The Secret's version in which this process first saw it.
+    since: String,
+    /// The newest version that was looked at.
+    newest: String,
+}
+
+/// Made anew in every process and never shown: without it a print says nothing about the value.
+struct Salt([u8; 32]);
+
+/// A salted digest. It stays in memory; what is written down is the version of a Secret, which is no secret.
+#[derive(PartialEq, Eq)]
+struct Print([u8; 32]);
+
+impl Default for Salt {
+    fn default() -> Self {
+        Self(rand::random())
+    }
+}
+
+impl Salt {
+    fn print(&self, value: &SecretValue) -> Print {
+        let digest = Sha256::new().chain_update(self.0);
+        Print(digest.chain_update(value.expose()).finalize().into())
+    }
+}
+
+impl fmt::Debug for Salt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Salt")
+    }
+}
+
+impl fmt::Debug for Print {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Print")
+    }
 }
 
 impl Logins {
@@ -113,6 +160,43 @@ impl Logins {
             .is_some_and(|known| !not_newer(known, version))
     }
 
+    /// Since which version of its Secret this value stands there, as far as this process saw: a text that changes
+    /// whenever the value does, and with nothing else that is done to the Secret.
+    ///
+    /// After a restart it is the version of that moment. So a wait that was written down outlasts the restart if nobody
+    /// touched the Secret, and ends if anybody did: whether it was this value that changed cannot be known any more.
+    pub(super) fn since(
+        &self,
+        input: &Input,
+        key: &str,
+        value: &SecretValue,
+        version: &str,
+    ) -> String {
+        let print = self.salt.print(value);
+        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = (input.clone(), key.to_owned());
+        if let Some(known) = values.get_mut(&place) {
+            let late = not_newer(version, &known.newest);
+            if known.print == print {
+                if !late {
+                    version.clone_into(&mut known.newest);
+                }
+                return known.since.clone();
+            }
+            // Read before the other and told after it.
+            if late {
+                return version.to_owned();
+            }
+        }
+        let first = Recognised {
+            print,
+            since: version.to_owned(),
+            newest: version.to_owned(),
+        };
+        values.insert(place, first);
+        version.to_owned()
+    }
+
     /// A Secret that is not ours was seen.
     pub fn seen(&self, input: Input, version: &str) {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,5 +224,45 @@ impl Logins {
             opened.stale |= opened.inputs.iter().any(|(used, _)| used == input);
         }
         keys.iter().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn since(logins: &Logins, value: &str, version: &str) -> String {
+        let input = Input::secret("openstack", "osp-secret");
+        logins.since(
+            &input,
+            "BarbicanPassword",
+            &SecretValue::new(value),
+            version,
+        )
+    }
+
+    #[test]
+    fn only_another_value_is_a_change() {
+        let logins = Logins::default();
+        assert_eq!(since(&logins, "a", "10"), "10");
+        assert_eq!(since(&logins, "a", "11"), "10");
+        assert_eq!(since(&logins, "b", "12"), "12");
+        assert_eq!(since(&logins, "b", "15"), "12");
+        assert_eq!(since(&logins, "a", "16"), "16");
+    }
+
+    #[test]
+    fn a_late_read_of_an_old_value_makes_nobody_forget_the_new_one() {
+        let logins = Logins::default();
+        since(&logins, "a", "10");
+        assert_eq!(since(&logins, "b", "12"), "12");
+        assert_eq!(since(&logins, "a", "11"), "11");
+        assert_eq!(since(&logins, "b", "13"), "12");
+    }
+
+    #[test]
+    fn two_processes_do_not_recognise_each_others_prints() {
+        let value = SecretValue::new("a");
+        assert!(Salt::default().print(&value) != Salt::default().print(&value));
     }
 }

@@ -37,6 +37,6 @@ pub mod work;
 pub mod world;
 
 pub use kind::{Heirlooms, Inherited, Key, Kind, Terms, Wish};
-pub use reader::{Closed, Reader};
+pub use reader::{Closed, Held, Reader};
 pub use work::Engine;
 pub use world::Options;

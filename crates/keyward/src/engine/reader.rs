@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use lifecycle::Refusal;
-use sources::Values;
+use sources::{SecretValue, Values};
 
 use super::horizon::Sighting;
 use super::trouble::Fault;
@@ -65,6 +65,15 @@ impl From<Refusal> for Closed {
     }
 }
 
+/// What stands under one key of a Secret.
+#[derive(Debug)]
+pub enum Held {
+    NoSecret,
+    NoKey,
+    /// And a text that changes whenever the value does, and with nothing else.
+    Is(SecretValue, String),
+}
+
 /// Reads live, in the resource's own namespace and nowhere else, and keeps a note of what it read.
 pub struct Reader<'a> {
     world: &'a World,
@@ -95,8 +104,33 @@ impl<'a> Reader<'a> {
         &self.namespace
     }
 
-    /// The values of a Secret, and a text that changes whenever it does; `None` if it is not there.
-    pub async fn secret(&mut self, name: &str) -> Result<Option<(Values, String)>, Fault> {
+    /// One value, to log in with or to trust by. Others keep theirs in the same Secret: an edit of those, a label or
+    /// an annotation is no reason to try again what was refused, for an issuer may count the tries and lock the account.
+    pub async fn value(&mut self, secret: &str, key: &str) -> Result<Held, Fault> {
+        let Some((found, version)) = self.read(secret).await? else {
+            self.depend_on(&format!("{secret} {key}: no Secret"));
+            return Ok(Held::NoSecret);
+        };
+        let Some(value) = secrets::values(&found).get(key).cloned() else {
+            self.depend_on(&format!("{secret} {key}: no key"));
+            return Ok(Held::NoKey);
+        };
+        let input = Input::secret(&self.namespace, secret);
+        let since = self.world.logins.since(&input, key, &value, &version);
+        self.depend_on(&format!("{secret} {key} {since}"));
+        Ok(Held::Is(value, since))
+    }
+
+    /// All values of a Secret that is used as a whole; `None` if it is not there.
+    pub async fn secret(&mut self, name: &str) -> Result<Option<Values>, Fault> {
+        let found = self.read(name).await?;
+        let version = found.as_ref().map_or("", |(_, version)| version.as_str());
+        self.depend_on(&format!("{name} {version}"));
+        Ok(found.map(|(found, _)| secrets::values(&found)))
+    }
+
+    /// A Secret and its version, noted as an input. What is older than something already seen is no answer.
+    async fn read(&mut self, name: &str) -> Result<Option<(Secret, String)>, Fault> {
         if name.is_empty() {
             return Ok(None);
         }
@@ -113,9 +147,8 @@ impl<'a> Reader<'a> {
         if self.world.logins.has_newer(&input, &version) && found.is_some() {
             return Err(Fault::Past);
         }
-        self.depend_on(&format!("{name} {version}"));
         self.inputs.push((input, version.clone()));
-        Ok(found.map(|found| (secrets::values(&found), version)))
+        Ok(found.map(|found| (found, version)))
     }
 
     /// A Secret that nothing is opened with, as it is. It must not be printed.

@@ -264,7 +264,8 @@ impl Source for Keystone {
     async fn gone(&self, id: &IssuedId, values: Option<&Values>) -> Result<bool, SourceError> {
         if let Some(values) = values {
             match self.log_in_with(values).await? {
-                // Only an id that Keystone no longer knows is answered so; anything else is refused as 401.
+                // Keystone does not know the id, or not its project any more. Either way nobody gets in with it. That
+                // the id is gone was answered to the revoke, which comes before this question.
                 Some(StatusCode::NOT_FOUND) => return Ok(true),
                 Some(StatusCode::CREATED) => return Ok(false),
                 Some(_) | None => {}

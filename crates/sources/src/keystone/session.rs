@@ -42,7 +42,7 @@ pub struct Who {
     pub project_domain: String,
 }
 
-/// A password, and a text that changes whenever the Secret it came from does.
+/// A password, and a text that changes whenever the one that stands in its Secret does.
 #[derive(Debug, Clone)]
 pub struct Password {
     pub value: SecretValue,
@@ -76,7 +76,7 @@ struct State {
 /// What Keystone thinks of the password, as far as it told.
 ///
 /// Wrong passwords are counted there, and lock the account for everybody who still uses it. So a refused one is not
-/// tried again until its Secret changes, or until an application credential of the same user that was refused as well
+/// tried again until another stands in its Secret, or until an application credential of the same user that was refused as well
 /// works again: then it was the user that was shut out, not the password that was wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
@@ -134,7 +134,7 @@ impl Session {
         session
     }
 
-    /// The password as it stands in its Secret now. A new one ends the old login; a changed Secret allows a new try.
+    /// The password as it stands in its Secret now. A new one ends the old login, and allows a new try.
     pub fn offer(&self, password: Password) {
         let mut state = self.state();
         if state.password.value.expose() != password.value.expose() {
@@ -359,7 +359,7 @@ impl Session {
             act,
             TroubleKind::Denied,
             format!(
-                "Keystone refused the login of user {user} (domain {user_domain}) to project {project} (domain {project_domain}): wrong password, locked or disabled user, or no role there; it is not tried again until the password's Secret changes"
+                "Keystone refused the login of user {user} (domain {user_domain}) to project {project} (domain {project_domain}): wrong password, locked or disabled user, or no role there; it is not tried again until the password in its Secret changes"
             ),
         )
     }

@@ -14,7 +14,7 @@ use sources::{SecretValue, Source};
 use super::Which;
 use super::spec::invalid;
 use crate::api::gitlab::shared::{CaBundleRef, GITLAB_COM, SecretKeyRef};
-use crate::engine::{Closed, Reader};
+use crate::engine::{Closed, Held, Reader};
 
 /// Everything of a spec that a source is opened with. It is what is written down when a token is made, so that the token
 /// is found and revoked there, wherever the spec points by then.
@@ -265,15 +265,18 @@ impl Places {
             })
         };
         let CaBundleRef { name, key } = by;
-        let Some((values, _)) = reader.secret(name).await? else {
-            return Err(missing(format!(
-                "the CA bundle, Secret {name}, is not there"
-            )));
-        };
-        let Some(bundle) = values.get(key) else {
-            return Err(missing(format!(
-                "the CA bundle, Secret {name}, has no key {key}"
-            )));
+        let bundle = match reader.value(name, key).await? {
+            Held::Is(bundle, _) => bundle,
+            Held::NoSecret => {
+                return Err(missing(format!(
+                    "the CA bundle, Secret {name}, is not there"
+                )));
+            }
+            Held::NoKey => {
+                return Err(missing(format!(
+                    "the CA bundle, Secret {name}, has no key {key}"
+                )));
+            }
         };
         let trusted: Certificates = Some(Arc::from(bundle.expose()));
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -344,13 +347,16 @@ async fn login(reader: &mut Reader<'_>, secret: &str, key: &str) -> Result<Secre
             detail,
         })
     };
-    let Some((values, _)) = reader.secret(secret).await? else {
-        return Err(missing(format!(
-            "there is no Secret {secret} in this namespace"
-        )));
-    };
-    let Some(value) = values.get(key) else {
-        return Err(missing(format!("the Secret {secret} has no key {key}")));
+    let value = match reader.value(secret, key).await? {
+        Held::Is(value, _) => value,
+        Held::NoSecret => {
+            return Err(missing(format!(
+                "there is no Secret {secret} in this namespace"
+            )));
+        }
+        Held::NoKey => {
+            return Err(missing(format!("the Secret {secret} has no key {key}")));
+        }
     };
     let text = value.expose().trim_ascii();
     if text.is_empty() {

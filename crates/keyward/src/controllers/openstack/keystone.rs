@@ -11,7 +11,8 @@ use sources::http::Settings;
 use sources::keystone::{Administrator, Password, Server, Session, Who};
 
 use crate::api::keystone::{KeystoneAPI, KeystoneApiSpec, KeystoneApiStatus};
-use crate::engine::{Closed, Reader};
+use crate::engine::trouble::Fault;
+use crate::engine::{Closed, Held, Reader};
 
 /// Key of the certificates in the Secret that a KeystoneAPI names.
 const CA_BUNDLE: &str = "tls-ca-bundle.pem";
@@ -27,6 +28,29 @@ pub(super) struct Keystones {
     plain_http: bool,
     servers: Mutex<HashMap<Address, Arc<Server>>>,
     sessions: Mutex<HashMap<Seat, Arc<Session>>>,
+    /// What the last look at each namespace's KeystoneAPI showed, for those who report.
+    seen: Mutex<HashMap<String, Result<(), Amiss>>>,
+}
+
+/// What is amiss with the KeystoneAPI of a namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Amiss {
+    /// There is none.
+    Absent(String),
+    /// It is there, and its own operator is not done with it.
+    NotReady(String),
+    /// There are several, or what it says is of no use.
+    Wrong(String),
+}
+
+impl Amiss {
+    fn refusal(self) -> Refusal {
+        let (because, detail) = match self {
+            Self::Absent(detail) | Self::Wrong(detail) => (Because::IssuerMissing, detail),
+            Self::NotReady(detail) => (Because::IssuerNotReady, detail),
+        };
+        Refusal { because, detail }
+    }
 }
 
 /// One login: namespace, Keystone, user, and where the password comes from. Two Secrets are two logins: else each would
@@ -45,6 +69,8 @@ pub(super) struct Login {
 pub(super) struct Found {
     pub(super) address: Address,
     admin: Option<(Who, Login)>,
+    /// Why those who stay must wait.
+    unready: Option<String>,
 }
 
 /// Where a Keystone is and whom to trust there.
@@ -61,56 +87,72 @@ impl Keystones {
             plain_http,
             servers: Mutex::default(),
             sessions: Mutex::default(),
+            seen: Mutex::default(),
         }
     }
 
-    /// The one KeystoneAPI of the namespace, if it is ready. Whoever is leaving needs no more than an address.
+    /// The one KeystoneAPI of the namespace, if it is ready. Whoever is leaving needs no more than an address; that it
+    /// is not ready is remembered, and reported, all the same.
     pub(super) async fn find(
         &self,
         reader: &mut Reader<'_>,
         leaving: bool,
     ) -> Result<Found, Closed> {
-        let found = reader.all(&self.resource).await?;
-        let api = match found.as_slice() {
+        let looked = self.look(reader).await?;
+        let is = match &looked {
+            Ok(found) => match &found.unready {
+                Some(unready) => Err(Amiss::NotReady(unready.clone())),
+                None => Ok(()),
+            },
+            Err(amiss) => Err(amiss.clone()),
+        };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.insert(reader.namespace().to_owned(), is.clone());
+        match (looked, is) {
+            (Ok(found), Ok(())) => Ok(found),
+            (Ok(found), Err(_)) if leaving => Ok(found),
+            (Ok(_), Err(amiss)) | (Err(amiss), _) => Err(amiss.refusal().into()),
+        }
+    }
+
+    /// What the last look at the KeystoneAPI of this namespace showed; `None` if nobody has looked yet.
+    pub(super) fn last_look(&self, namespace: &str) -> Option<Result<(), Amiss>> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.get(namespace).cloned()
+    }
+
+    async fn look(&self, reader: &mut Reader<'_>) -> Result<Result<Found, Amiss>, Fault> {
+        let all = reader.all(&self.resource).await?;
+        let api = match all.as_slice() {
             [] => {
-                return Err(closed(
-                    Because::IssuerMissing,
-                    "there is no KeystoneAPI in this namespace",
-                ));
+                let detail = "there is no KeystoneAPI in this namespace";
+                return Ok(Err(Amiss::Absent(detail.to_owned())));
             }
             [one] => one,
             several => {
                 let names: Vec<String> = several.iter().map(ResourceExt::name_any).collect();
-                return Err(closed(
-                    Because::IssuerMissing,
-                    &format!(
-                        "there are several KeystoneAPIs in this namespace, and one was expected: {}",
-                        names.join(", ")
-                    ),
-                ));
+                return Ok(Err(Amiss::Wrong(format!(
+                    "there are several KeystoneAPIs in this namespace, and one was expected: {}",
+                    names.join(", ")
+                ))));
             }
         };
         let name = api.name_any();
-        let (spec, status) = read(api)?;
+        let Some((spec, status)) = read(api) else {
+            let detail = format!("KeystoneAPI {name} cannot be read");
+            return Ok(Err(Amiss::Wrong(detail)));
+        };
         let ready = status
             .conditions
             .iter()
             .any(|condition| condition.kind == "Ready" && condition.status == "True");
-        if !ready && !leaving {
-            return Err(closed(
-                Because::IssuerNotReady,
-                &format!("KeystoneAPI {name} is not ready"),
-            ));
-        }
         let endpoints = &status.api_endpoints;
         let Some(url) = endpoints
             .get("internal")
             .or_else(|| endpoints.get("public"))
         else {
-            return Err(closed(
-                Because::IssuerNotReady,
-                &format!("KeystoneAPI {name} names no endpoint yet"),
-            ));
+            let detail = format!("KeystoneAPI {name} names no endpoint yet");
+            return Ok(Err(Amiss::NotReady(detail)));
         };
         reader.depend_on(url);
         let admin = admin(api, &spec);
@@ -119,14 +161,24 @@ impl Keystones {
         }
         let bundle = spec.tls.and_then(|tls| tls.ca_bundle_secret_name);
         let ca = match bundle.filter(|name| !name.is_empty()) {
-            Some(secret) => Some(certificates(reader, &secret).await?),
+            Some(secret) => match certificates(reader, &secret).await? {
+                Ok(bundle) => Some(bundle),
+                Err(missing) => return Ok(Err(Amiss::Wrong(missing))),
+            },
             None => None,
         };
-        let url = url.clone();
-        Ok(Found {
-            address: Address { url, ca },
+        let address = Address {
+            url: url.clone(),
+            ca,
+        };
+        if let Err(refusal) = self.server(&address) {
+            return Ok(Err(Amiss::Wrong(refusal.detail)));
+        }
+        Ok(Ok(Found {
+            address,
             admin,
-        })
+            unready: (!ready).then(|| format!("KeystoneAPI {name} is not ready")),
+        }))
     }
 
     /// The administrator that may end what a user cannot, if its owner offers it. That something is missing matters only
@@ -222,18 +274,13 @@ fn closed(because: Because, detail: &str) -> Closed {
     })
 }
 
-fn read(api: &DynamicObject) -> Result<(KeystoneApiSpec, KeystoneApiStatus), Closed> {
+/// `None`: what stands there has another form.
+fn read(api: &DynamicObject) -> Option<(KeystoneApiSpec, KeystoneApiStatus)> {
     fn part<T: serde::de::DeserializeOwned>(api: &DynamicObject, name: &str) -> Option<T> {
         let value = api.data.get(name).cloned();
         serde_json::from_value(value.unwrap_or_else(|| serde_json::json!({}))).ok()
     }
-    match (part(api, "spec"), part(api, "status")) {
-        (Some(spec), Some(status)) => Ok((spec, status)),
-        _ => Err(closed(
-            Because::IssuerMissing,
-            &format!("KeystoneAPI {} cannot be read", api.name_any()),
-        )),
-    }
+    Some((part(api, "spec")?, part(api, "status")?))
 }
 
 /// The administrator's login, as the operator that runs Keystone writes it down.
@@ -260,31 +307,31 @@ fn admin(api: &DynamicObject, spec: &KeystoneApiSpec) -> Option<(Who, Login)> {
     Some((who, login))
 }
 
-async fn certificates(reader: &mut Reader<'_>, secret: &str) -> Result<Vec<u8>, Closed> {
-    let Some((values, _)) = reader.secret(secret).await? else {
-        return Err(closed(
-            Because::IssuerMissing,
-            &format!("the KeystoneAPI's CA bundle, Secret {secret}, is not there"),
-        ));
-    };
-    match values.get(CA_BUNDLE) {
-        Some(bundle) => Ok(bundle.expose().to_vec()),
-        None => Err(closed(
-            Because::IssuerMissing,
-            &format!("the KeystoneAPI's CA bundle, Secret {secret}, has no key {CA_BUNDLE}"),
-        )),
-    }
+/// The certificates to trust, or what is missing of them.
+async fn certificates(
+    reader: &mut Reader<'_>,
+    secret: &str,
+) -> Result<Result<Vec<u8>, String>, Fault> {
+    let what = format!("the KeystoneAPI's CA bundle, Secret {secret},");
+    Ok(match reader.value(secret, CA_BUNDLE).await? {
+        Held::Is(bundle, _) => Ok(bundle.expose().to_vec()),
+        Held::NoSecret => Err(format!("{what} is not there")),
+        Held::NoKey => Err(format!("{what} has no key {CA_BUNDLE}")),
+    })
 }
 
 /// The password of a user, from its Secret.
 async fn password(reader: &mut Reader<'_>, secret: &str, key: &str) -> Result<Password, Closed> {
-    let Some((values, version)) = reader.secret(secret).await? else {
-        let detail = format!("there is no Secret {secret} in this namespace");
-        return Err(closed(Because::LoginMissing, &detail));
-    };
-    let Some(value) = values.get(key) else {
-        let detail = format!("the Secret {secret} has no key {key}");
-        return Err(closed(Because::LoginMissing, &detail));
+    let (value, version) = match reader.value(secret, key).await? {
+        Held::Is(value, since) => (value, since),
+        Held::NoSecret => {
+            let detail = format!("there is no Secret {secret} in this namespace");
+            return Err(closed(Because::LoginMissing, &detail));
+        }
+        Held::NoKey => {
+            let detail = format!("the Secret {secret} has no key {key}");
+            return Err(closed(Because::LoginMissing, &detail));
+        }
     };
     // Files end in a newline, and so do values made from them.
     let bytes = value.expose();

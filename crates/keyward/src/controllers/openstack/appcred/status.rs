@@ -1,10 +1,12 @@
 //! Status of a `KeystoneApplicationCredential`: the designs' fields and conditions, and a few of ours.
 
 use jiff::Timestamp;
-use lifecycle::{Because, Entry, Holder, Refusal, Severity};
+use kube::ResourceExt;
+use lifecycle::{Because, Entry, Holder, Severity};
 use serde_json::{Value, json};
 use sources::keystone::credential_id;
 
+use super::super::keystone::Amiss;
 use super::{AppCred, security_hash, spec, wished_end};
 use crate::engine::Kind;
 use crate::engine::conditions::{self, whole_second};
@@ -15,7 +17,7 @@ pub(super) fn of(kind: &AppCred, report: &Report) -> Value {
     let mut status = json!({
         "observedGeneration": report.generation,
         "live": report.view.live,
-        "conditions": conditions(report),
+        "conditions": conditions(kind, report),
     });
     let mut put = |key: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -68,7 +70,7 @@ fn hash_in_use(report: &Report, current: &Entry) -> Option<String> {
 }
 
 /// Ready comes first: the columns show the first.
-fn conditions(report: &Report) -> Vec<Value> {
+fn conditions(kind: &AppCred, report: &Report) -> Vec<Value> {
     let view = report.view;
     let ready = if view.ready && view.because.severity() >= Severity::Trouble {
         // What is in use works, but what is asked for now does not come about.
@@ -80,7 +82,7 @@ fn conditions(report: &Report) -> Vec<Value> {
     };
     let mut wanted = vec![
         ("Ready", ready),
-        ("KeystoneAPIReady", keystone_api(report)),
+        ("KeystoneAPIReady", keystone_api(kind, report)),
         ("KeystoneApplicationCredentialReady", credential(report)),
     ];
     let busy = Said {
@@ -165,20 +167,33 @@ impl Said {
     }
 }
 
-/// As far as the last look went: what was not looked at is unknown.
-fn keystone_api(report: &Report) -> Said {
-    let Err(Refusal { because, detail }) = &report.facts.wanted else {
-        return Said::good("KeystoneAPI ready");
-    };
-    if *because == Because::IssuerMissing {
-        Said::of(*because, format!("KeystoneAPI not found: {detail}"))
-    } else if *because == Because::IssuerNotReady {
-        Said::of(*because, format!("KeystoneAPI not yet ready: {detail}"))
-    } else if *because == Because::LoginMissing {
-        // The password is looked for after the KeystoneAPI.
-        Said::good("KeystoneAPI ready")
-    } else {
-        Said::unknown("KeystoneAPI not started")
+/// As far as the last look went: what was not looked at is unknown. A source that was opened earlier may still serve
+/// one that is leaving; that says nothing about the KeystoneAPI of now.
+fn keystone_api(kind: &AppCred, report: &Report) -> Said {
+    let namespace = report.object.namespace().unwrap_or_default();
+    // With a spec that cannot be read nobody looks.
+    let looked = spec(report.object)
+        .ok()
+        .and_then(|_| kind.keystones.last_look(&namespace));
+    match looked {
+        None => Said::unknown("KeystoneAPI not started"),
+        Some(Ok(())) => Said::good("KeystoneAPI ready"),
+        Some(Err(Amiss::Absent(detail))) => Said::of(
+            Because::IssuerMissing,
+            format!("KeystoneAPI not found: {detail}"),
+        ),
+        Some(Err(Amiss::NotReady(detail))) => Said::of(
+            Because::IssuerNotReady,
+            format!("KeystoneAPI not yet ready: {detail}"),
+        ),
+        // The designs' own word, and their own spelling.
+        Some(Err(Amiss::Wrong(detail))) => Said {
+            reason: "Error",
+            ..Said::of(
+                Because::IssuerMissing,
+                format!("KeystoneAPI error occured {detail}"),
+            )
+        },
     }
 }
 
