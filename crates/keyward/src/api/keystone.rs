@@ -236,6 +236,8 @@ pub struct Condition {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct KeystoneApiSpec {
+    /// The region that this Keystone stands in. For people: the addresses in status are those of this region, and
+    /// nothing is chosen by its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
