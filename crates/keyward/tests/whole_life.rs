@@ -104,17 +104,54 @@ async fn a_held_version_is_never_revoked_and_goes_at_once_when_released() {
     operator.stop().await;
 }
 
+/// A pod for each of these Secrets, of its name.
+async fn pods_that_refer_to(stage: &Stage, secrets: &[&str]) -> Api<Pod> {
+    let pods: Api<Pod> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    for secret in secrets {
+        let container =
+            json!({ "name": "c", "image": "i", "envFrom": [{ "secretRef": { "name": secret } }] });
+        let pod = json!({ "metadata": { "name": secret }, "spec": { "containers": [container] } });
+        let pod = serde_json::from_value(pod).unwrap();
+        pods.create(&PostParams::default(), &pod).await.unwrap();
+    }
+    pods
+}
+
+/// Each is asked about once, and none of them makes the answer about another be forgotten.
+#[tokio::test]
+async fn several_old_versions_that_pods_refer_to_are_waited_for_in_peace() {
+    let (stage, operator) = settled(Kind::Chosen, false).await;
+    pods_that_refer_to(&stage, &["db-1-1", "db-2-1"]).await;
+    for (nth, token) in ["again", "and again"].iter().enumerate() {
+        stage.rotate(token).await;
+        stage
+            .until("one more is waited for", || async {
+                stage.live().len() == nth + 2 && stage.reason().await == "StillReferenced"
+            })
+            .await;
+    }
+    let queue = &operator.engine.world().queue;
+    stage
+        .until("it rests", || async { queue.load() == (1, 0, 0) })
+        .await;
+    let before = stage.server.faults().count_of(OPERATOR);
+    stage.clock.jump(120);
+    queue.timers.notify_one();
+    stage
+        .until("it looked again and rests", || async {
+            stage.server.faults().count_of(OPERATOR) > before && queue.load() == (1, 0, 0)
+        })
+        .await;
+    let asked = stage.server.faults().count_of(OPERATOR) - before;
+    assert!(asked < 10, "{asked} requests for one look");
+    assert_eq!(stage.live().len(), 3);
+    operator.stop().await;
+}
+
 #[tokio::test]
 async fn a_pod_that_refers_to_the_old_version_keeps_it_alive() {
     let (stage, operator) = settled(Kind::Chosen, false).await;
-    let pods: Api<Pod> = Api::namespaced(stage.client.clone(), NAMESPACE);
-    let pod = serde_json::from_value(json!({
-        "metadata": { "name": "app" },
-        "spec": { "containers": [{ "name": "c", "image": "i", "envFrom": [{ "secretRef": { "name": "db-1-1" } }] }] },
-    }))
-    .unwrap();
-    pods.create(&PostParams::default(), &pod).await.unwrap();
-
+    let pods = pods_that_refer_to(&stage, &["db-1-1"]).await;
     stage.rotate("again").await;
     stage
         .until("the wait is shown", || async {
@@ -122,7 +159,9 @@ async fn a_pod_that_refers_to_the_old_version_keeps_it_alive() {
         })
         .await;
     assert_eq!(stage.live().len(), 2);
-    pods.delete("app", &DeleteParams::default()).await.unwrap();
+    pods.delete("db-1-1", &DeleteParams::default())
+        .await
+        .unwrap();
     stage.clock.jump(120);
     operator.engine.world().queue.timers.notify_one();
     stage

@@ -56,7 +56,10 @@ pub struct Facts {
     /// Pods and the like that refer to a fenced version, beyond its finalizers; and, of an issuer that tells when a
     /// version was last used, that it was so a short while ago.
     #[serde(default)]
-    pub referrers: Option<Answer<Vec<Holder>>>,
+    pub referrers: Vec<Answer<Vec<Holder>>>,
+    /// Of versions that are over by our clock: whether the issuer refuses them too.
+    #[serde(default)]
+    pub ended: Vec<Answer<bool>>,
     /// Whether the issuer no longer knows a version that was revoked.
     #[serde(default)]
     pub gone: Option<Answer<bool>>,

@@ -32,6 +32,9 @@ pub enum Question {
     Works(Version),
     /// Who refers to this fenced version without holding it? Of an issuer that tells: was it used a short while ago?
     Referrers(Version),
+    /// By our clock this version is over. Is it for the issuer? Clocks differ, and an end that was written down may have
+    /// been a wish.
+    Ended(Version),
     /// Does the issuer no longer know this version?
     Gone(Version),
     /// Which Secrets did a predecessor make for this resource?

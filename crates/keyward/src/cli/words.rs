@@ -52,6 +52,9 @@ pub(crate) fn question(question: Question) -> String {
         Question::Referrers(version) => {
             format!("look for pods and the like that refer to version {version}")
         }
+        Question::Ended(version) => {
+            format!("try whether the issuer, too, takes version {version} for expired")
+        }
         Question::Gone(version) => {
             format!("ask the issuer whether version {version} is really gone")
         }
@@ -62,7 +65,7 @@ pub(crate) fn question(question: Question) -> String {
 /// Whether answering needs the issuer, or only the cluster.
 pub(crate) fn is_for_the_issuer(question: Question) -> bool {
     match question {
-        Question::Issued | Question::Works(_) | Question::Gone(_) => true,
+        Question::Issued | Question::Works(_) | Question::Ended(_) | Question::Gone(_) => true,
         Question::Resource | Question::Referrers(_) | Question::Heirlooms => false,
     }
 }

@@ -85,7 +85,9 @@ async fn record(
     sight.heirlooms = None;
     // The number of one that is struck out may be another's, of a predecessor's Secret that somebody else takes over.
     sight.revoked.retain(|version| ledger.records(*version));
-    sight.referrers = (sight.referrers.take()).filter(|answer| ledger.records(answer.about));
+    let kept = |version| ledger.records(version);
+    sight.referrers.retain(|answer| kept(answer.about));
+    sight.ended.retain(|answer| kept(answer.about));
     sight.absent = (sight.absent.take()).filter(|answer| ledger.records(answer.about));
     if change == Change::Leave {
         // The attempt is closed only now: what the issuer had before may lack what it made last.

@@ -51,7 +51,12 @@ pub async fn ask(
                 }
                 Err(fault) => Err(fault.to_trouble()),
             };
-            sight.referrers = Some(Answer { about: version, is });
+            keep(&mut sight.referrers, Answer { about: version, is });
+        }
+        Question::Ended(version) => {
+            let is = works(world, sight, version).await;
+            let is = is.map(|verdict| verdict == Verdict::Refused);
+            keep(&mut sight.ended, Answer { about: version, is });
         }
         Question::Gone(version) => {
             let is = gone(world, sight, version).await;
@@ -60,6 +65,13 @@ pub async fn ask(
         Question::Heirlooms => inherit::look(world, sight).await?,
     }
     Ok(())
+}
+
+/// One answer for each version, the last one: an answer about one must not make that about another be forgotten, or
+/// both would be asked for without end.
+fn keep<T>(answers: &mut Vec<Answer<T>>, answer: Answer<T>) {
+    answers.retain(|other| other.about != answer.about);
+    answers.push(answer);
 }
 
 /// The source, or why there is none.

@@ -131,10 +131,9 @@ pub fn forced(sight: &Sight, version: Version, because: Because) -> Note {
 
 /// Those whom the question for users of this version found.
 fn seen_by_the_issuer(sight: &Sight, version: Version) -> Vec<Holder> {
-    match &sight.referrers {
-        Some(answer) if answer.about == version => answer.is.clone().unwrap_or_default(),
-        Some(_) | None => Vec::new(),
-    }
+    let mut answers = sight.referrers.iter();
+    let answer = answers.find(|answer| answer.about == version);
+    answer.map_or_else(Vec::new, |answer| answer.is.clone().unwrap_or_default())
 }
 
 /// A warning is due when the reason has changed to one that should worry somebody.

@@ -31,6 +31,7 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
         unlisted: sight.unlisted.clone(),
         works: sight.works.clone(),
         referrers: sight.referrers.clone(),
+        ended: sight.ended.clone(),
         gone: sight.absent.clone(),
         in_hand: sight
             .in_hand

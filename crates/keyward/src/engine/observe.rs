@@ -51,7 +51,8 @@ pub struct Sight {
     pub elsewhere: Vec<(IssuedId, Arc<dyn Source>)>,
     pub unlisted: Option<Trouble>,
     pub works: Option<Answer<Verdict>>,
-    pub referrers: Option<Answer<Vec<Holder>>>,
+    pub referrers: Vec<Answer<Vec<Holder>>>,
+    pub ended: Vec<Answer<bool>>,
     /// What shows that those who refer to an old version have moved on.
     pub awaited: Vec<Awaited>,
     pub absent: Option<Answer<bool>>,
@@ -182,7 +183,8 @@ impl Sight {
         self.unlisted = None;
         self.mine = None;
         self.works = None;
-        self.referrers = None;
+        self.referrers.clear();
+        self.ended.clear();
         self.absent = None;
         self.revoked.clear();
         self.failed = None;
@@ -247,7 +249,8 @@ pub async fn observe(
         elsewhere: Vec::new(),
         unlisted: None,
         works: None,
-        referrers: None,
+        referrers: Vec::new(),
+        ended: Vec::new(),
         awaited: Vec::new(),
         absent: None,
         in_hand: memory.in_hand.clone(),

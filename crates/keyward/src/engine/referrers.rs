@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
-use lifecycle::{Holder, Trouble, Version};
+use lifecycle::{Holder, IssuedId, LedgerState, SecretName, Trouble, Version};
 
 use super::ask::open_as_minted;
 use super::observe::{Sight, stored};
@@ -57,16 +57,14 @@ async fn used(world: &World, sight: &Sight, version: Version) -> Result<Option<H
 
 /// The unfinished pods that refer to the Secret of this version, read live.
 async fn by_secret(world: &World, sight: &Sight, version: Version) -> Result<Referrers, Fault> {
-    let secrets = stored(sight.kind.as_ref(), &sight.secrets);
-    let found = secrets
-        .iter()
-        .filter(|stored| stored.version == version)
-        .find_map(|stored| Some((stored.name.as_str(), stored.id.as_ref()?)));
-    let Some((name, id)) = found else {
+    let Some((name, id)) = where_it_is(sight, version) else {
         return Ok(Referrers::default());
     };
     let mut reader = Reader::new(world, &sight.namespace());
-    let holders = sight.kind.referrers(&sight.object, id, &mut reader).await?;
+    let holders = sight
+        .kind
+        .referrers(&sight.object, &id, &mut reader)
+        .await?;
     let awaited = if holders.is_empty() {
         Vec::new()
     } else {
@@ -80,7 +78,7 @@ async fn by_secret(world: &World, sight: &Sight, version: Version) -> Result<Ref
         found.holders.extend(
             page.items
                 .iter()
-                .filter(|pod| is_running(pod) && refers(pod, name))
+                .filter(|pod| is_running(pod) && refers(pod, name.as_str()))
                 .map(holder),
         );
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
@@ -88,6 +86,22 @@ async fn by_secret(world: &World, sight: &Sight, version: Version) -> Result<Ref
             None => return Ok(found),
         }
     }
+}
+
+/// The Secret of this version, and its credential; as the ledger has it where the Secret is gone.
+fn where_it_is(sight: &Sight, version: Version) -> Option<(SecretName, IssuedId)> {
+    let secrets = stored(sight.kind.as_ref(), &sight.secrets);
+    let mut its = secrets.into_iter().filter(|one| one.version == version);
+    let there = its.find_map(|one| Some((one.name, one.id?)));
+    let recorded = || match super::facts::ledger(sight) {
+        LedgerState::Is(ledger) => {
+            let mut entries = ledger.retiring.into_iter().chain(ledger.current);
+            let entry = entries.find(|entry| entry.version == version)?;
+            Some((entry.secret, entry.id))
+        }
+        LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
+    };
+    there.or_else(recorded)
 }
 
 fn holder(pod: &Pod) -> Holder {

@@ -5,7 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 use super::scene::{Choice, Scene, Waits, still_there};
 use crate::schedule::later;
 use crate::{
-    Because, Change, Entry, Holder, Purpose, Question, Retire, Step, Stored, Trouble, TroubleKind,
+    Answer, Because, Change, Entry, Holder, Purpose, Question, Retire, Step, Stored, Trouble,
+    TroubleKind, Version,
 };
 
 /// How often a version that outlives its grace period by being used is looked at.
@@ -32,8 +33,17 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
     } else {
         s.stored(entry.version)
     };
+    match end_of(s, entry) {
+        End::NotYet | End::Over => {}
+        End::Unknown(_) | End::Doubtful if s.must_wait(retiring(entry), waits) => return None,
+        End::Doubtful => {
+            let question = Question::Ended(entry.version);
+            return Some(Choice::ask(question, Because::Expired));
+        }
+        End::Unknown(trouble) => return Some(s.setback(retiring(entry), trouble)),
+    }
     let holders = stored.map_or(&[][..], |stored| &stored.holders);
-    let hurried = s.resource.deleting || expired(entry, s.now());
+    let hurried = s.resource.deleting || expired(s, entry);
     if s.in_place() && hurried && s.stored(entry.version).is_none() {
         // Nobody can be asked whether he has noticed its successor: even a leaving resource gives him the time, and so
         // does an expiry, which our clock may see before the issuer's does.
@@ -91,7 +101,7 @@ fn fence(s: &Scene, entry: &Entry, stored: &Stored, waits: &mut Waits) -> Option
 /// Is it time for this version to go at all?
 fn may_go(s: &Scene, entry: &Entry, holders: &[Holder], waits: &mut Waits) -> bool {
     let ends_now = s.resource.deleting || s.condemned(entry.version) || entry.closed;
-    if ends_now || expired(entry, s.now()) {
+    if ends_now || expired(s, entry) {
         return true;
     }
     let superseded = entry.superseded.unwrap_or(s.now());
@@ -130,7 +140,7 @@ fn past_holders(s: &Scene, entry: &Entry) -> Option<Because> {
     if s.condemned(entry.version) {
         return Some(Because::EmergencyRevoke);
     }
-    if expired(entry, s.now()) {
+    if expired(s, entry) {
         return Some(Because::Expired);
     }
     if s.resource.deleting {
@@ -152,8 +162,48 @@ fn earlier(declared: Option<Timestamp>, by_spec: Timestamp) -> Timestamp {
     declared.map_or(by_spec, |declared| declared.min(by_spec))
 }
 
-fn expired(entry: &Entry, now: Timestamp) -> bool {
-    entry.expires.is_some_and(|expires| expires <= now)
+/// Whether a version has come to its end by itself.
+enum End<'a> {
+    NotYet,
+    /// By our clock; the issuer must be asked.
+    Doubtful,
+    /// It was asked, and did not answer.
+    Unknown(&'a Trouble),
+    Over,
+}
+
+/// An end goes past those who hold the version, so that it must be true: our clock may be ahead, and the end that was
+/// written down may have been a wish. As long as there is a value to try, the issuer is the witness.
+fn end_of<'a>(s: &'a Scene, entry: &Entry) -> End<'a> {
+    if entry.expires.is_none_or(|expires| expires > s.now()) {
+        return End::NotYet;
+    }
+    if s.stored(entry.version).is_none_or(|stored| !stored.intact) {
+        return End::Over;
+    }
+    match about(&s.facts.ended, entry.version) {
+        None => End::Doubtful,
+        Some(Ok(true)) => End::Over,
+        Some(Ok(false)) => End::NotYet,
+        Some(Err(trouble)) => End::Unknown(trouble),
+    }
+}
+
+fn expired(s: &Scene, entry: &Entry) -> bool {
+    match end_of(s, entry) {
+        End::Over => true,
+        End::NotYet | End::Doubtful | End::Unknown(_) => false,
+    }
+}
+
+fn retiring(entry: &Entry) -> Purpose {
+    Purpose::RetireVersion(entry.version)
+}
+
+/// What was answered about this version, if it was asked.
+fn about<T>(answers: &[Answer<T>], version: Version) -> Option<&Result<T, Trouble>> {
+    let answer = answers.iter().find(|answer| answer.about == version)?;
+    Some(&answer.is)
 }
 
 /// `None`: a holder is in the way. `Some(None)`: nobody is. `Some(Some(_))`: something must be found out first.
@@ -167,42 +217,36 @@ fn wait_for_holders(
     stored: Option<&Stored>,
     waits: &mut Waits,
 ) -> Option<Option<Choice>> {
-    let Some(stored) = stored else {
+    let holders = stored.map_or(&[][..], |stored| &stored.holders);
+    if !holders.is_empty() {
+        waits.held(Because::HeldByConsumers, entry.version, holders, None);
+        return None;
+    }
+    // In place the Secret holds another value by now. Where each version has a Secret of its own, somebody may use what
+    // was in it although it is gone: nodes have it in files.
+    if stored.is_none() && (s.in_place() || known_gone(s, entry)) {
         return Some(None);
-    };
-    if !stored.holders.is_empty() {
-        waits.held(
-            Because::HeldByConsumers,
-            entry.version,
-            &stored.holders,
-            None,
-        );
+    }
+    if s.must_wait(retiring(entry), waits) {
         return None;
     }
-    if s.must_wait(Purpose::RetireVersion(entry.version), waits) {
-        return None;
-    }
-    match &s.facts.referrers {
-        Some(answer) if answer.about == entry.version => match &answer.is {
-            Ok(referrers) if referrers.is_empty() => Some(None),
-            Ok(referrers) => {
-                let again = later(
-                    s.now(),
-                    crate::backoff(TroubleKind::Unreachable, 4, &s.facts.uid),
-                );
-                waits.held(
-                    Because::StillReferenced,
-                    entry.version,
-                    referrers,
-                    Some(again),
-                );
-                None
-            }
-            Err(trouble) => Some(Some(
-                s.setback(Purpose::RetireVersion(entry.version), trouble),
-            )),
-        },
-        Some(_) | None => Some(Some(Choice::ask(
+    match about(&s.facts.referrers, entry.version) {
+        Some(Ok(referrers)) if referrers.is_empty() => Some(None),
+        Some(Ok(referrers)) => {
+            let again = later(
+                s.now(),
+                crate::backoff(TroubleKind::Unreachable, 4, &s.facts.uid),
+            );
+            waits.held(
+                Because::StillReferenced,
+                entry.version,
+                referrers,
+                Some(again),
+            );
+            None
+        }
+        Some(Err(trouble)) => Some(Some(s.setback(retiring(entry), trouble))),
+        None => Some(Some(Choice::ask(
             Question::Referrers(entry.version),
             Because::Unheld,
         ))),
@@ -235,26 +279,21 @@ fn announce(
     let mut because = because;
     let waits_for_peace = s.facts.policy.unused && !entry.closed;
     if tells_use && !loud {
-        match &s.facts.referrers {
-            Some(answer) if answer.about == entry.version => match &answer.is {
-                Ok(users) if users.is_empty() => return Some(None),
-                Ok(users) if waits_for_peace => {
-                    let again = later(s.now(), USE_IS_TOLD_AGAIN);
-                    let because = Because::StillReferenced;
-                    waits.held(because, entry.version, users, Some(again));
-                    return None;
-                }
-                Ok(_) => because = Because::StillUsed,
-                Err(trouble) if will_never_be_told(trouble) && !waits_for_peace => {
-                    return Some(None);
-                }
-                // The same login would have to revoke it.
-                Err(trouble) => {
-                    let purpose = Purpose::RetireVersion(entry.version);
-                    return Some(Some(s.setback(purpose, trouble)));
-                }
-            },
-            Some(_) | None => {
+        match about(&s.facts.referrers, entry.version) {
+            Some(Ok(users)) if users.is_empty() => return Some(None),
+            Some(Ok(users)) if waits_for_peace => {
+                let again = later(s.now(), USE_IS_TOLD_AGAIN);
+                let because = Because::StillReferenced;
+                waits.held(because, entry.version, users, Some(again));
+                return None;
+            }
+            Some(Ok(_)) => because = Because::StillUsed,
+            Some(Err(trouble)) if will_never_be_told(trouble) && !waits_for_peace => {
+                return Some(None);
+            }
+            // The same login would have to revoke it.
+            Some(Err(trouble)) => return Some(Some(s.setback(retiring(entry), trouble))),
+            None => {
                 let question = Question::Referrers(entry.version);
                 return Some(Some(Choice::ask(question, because)));
             }

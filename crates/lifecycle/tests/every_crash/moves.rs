@@ -189,6 +189,7 @@ fn operator_moves(run: &Run, w: &World, index: usize, out: &mut Vec<(Event, Worl
             act @ (Act::Issued
             | Act::Resource
             | Act::Works(_)
+            | Act::Ended(_)
             | Act::Referrers(_)
             | Act::Gone(..)
             | Act::Heirlooms) => {

@@ -193,6 +193,9 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
             };
             o.works = (v, if lets_in { Told::Yes } else { Told::No });
         }
+        Act::Ended(v) if lost => o.ended = (v, Told::Failed),
+        // The issuer's clock is ours here, and nobody writes a wish for an end into a record.
+        Act::Ended(v) => o.ended = (v, Told::Yes),
         Act::Referrers(v) if lost => o.referrers = (v, Told::Failed, 0),
         Act::Referrers(v) if before.shut_out && c.issuer.tells_use => {
             o.referrers = (v, Told::Denied, 0);

@@ -139,7 +139,16 @@ impl Hash for Operator {
         ]));
         let [low, high] = self.listing.to_le_bytes();
         let (v, credential, value) = self.found;
-        state.write_u64(word([low, high, v, credential, value, 0, 0, 0]));
+        state.write_u64(word([
+            low,
+            high,
+            v,
+            credential,
+            value,
+            self.ended.0,
+            self.ended.1 as u8,
+            0,
+        ]));
         state.write_u64(pair(self.started, self.checked));
         state.write_u32(self.wake);
         self.marks.hash(state);

@@ -161,6 +161,7 @@ fn pass(run: &Run, w: &mut World, path: &mut Vec<World>) -> Result<(Because, boo
                     Act::Issued
                     | Act::Resource
                     | Act::Works(_)
+                    | Act::Ended(_)
                     | Act::Referrers(_)
                     | Act::Gone(..)
                     | Act::Heirlooms => {

@@ -97,20 +97,21 @@ pub fn facts(
         unlisted: None,
         works: told(o.works, Verdict::Works, Verdict::Refused),
         referrers: match o.referrers {
-            (_, Told::Nothing, _) => None,
-            (v, Told::Failed, _) => Some(Answer {
+            (_, Told::Nothing, _) => Vec::new(),
+            (v, Told::Failed, _) => vec![Answer {
                 about: version(v),
                 is: Err(unreachable_now()),
-            }),
-            (v, Told::Denied, _) => Some(Answer {
+            }],
+            (v, Told::Denied, _) => vec![Answer {
                 about: version(v),
                 is: Err(denied()),
-            }),
-            (v, Told::Yes | Told::No, bits) => Some(Answer {
+            }],
+            (v, Told::Yes | Told::No, bits) => vec![Answer {
                 about: version(v),
                 is: Ok(holders(bits)),
-            }),
+            }],
         },
+        ended: told(o.ended, true, false).into_iter().collect(),
         gone: told(o.gone, true, false),
         in_hand: o.holds_something().then(|| InHand {
             version: version(o.in_hand.0),

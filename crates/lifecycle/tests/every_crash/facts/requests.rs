@@ -16,6 +16,7 @@ pub enum Act {
     Issued,
     Resource,
     Works(V),
+    Ended(V),
     Referrers(V),
     /// The version, its credential, and where that is looked for.
     Gone(V, u8, u8),
@@ -58,6 +59,7 @@ fn ask(
         Question::Resource => Act::Resource,
         Question::Heirlooms => Act::Heirlooms,
         Question::Works(v) => about(v, Act::Works),
+        Question::Ended(v) => about(v, Act::Ended),
         Question::Referrers(v) => about(v, Act::Referrers),
         Question::Gone(v) => {
             let recorded = facts.resource.as_ref().and_then(|resource| {

@@ -45,6 +45,7 @@ pub struct Operator {
     pub read_after_listing: bool,
     pub works: (V, Told),
     pub referrers: (V, Told, u8),
+    pub ended: (V, Told),
     pub gone: (V, Told),
     /// Version, credential, value.
     pub in_hand: (V, u8, u8),
@@ -95,6 +96,7 @@ impl Operator {
             read_after_listing: false,
             works: (0, Told::Nothing),
             referrers: (0, Told::Nothing, 0),
+            ended: (0, Told::Nothing),
             gone: (0, Told::Nothing),
             in_hand: EMPTY_HAND,
             maybe_stored: false,
