@@ -88,6 +88,7 @@ reasons! {
     LedgerLost: Underway = "the ledger is missing and is made good from the Secrets and the issuer's list",
     LedgerFromTheFuture: NeedsAPerson = "the ledger was written by a newer Keyward; upgrade this one",
     Predecessor: Underway = "an earlier operator had this resource; the Secrets it left are taken over, or let go",
+    RecordDamaged: Underway = "somebody took the record off a Secret; it is written anew from the ledger",
     AnnotationsChanged: Underway = "the annotations asked for on the Secret are not the ones written last",
     Checking: Underway = "it is time to compare the issuer with the ledger",
     Tidying: Underway = "an old note no longer applies",

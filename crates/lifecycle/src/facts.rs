@@ -304,6 +304,9 @@ pub struct Stored {
     /// It was there before, and its owner let us take it over: it outlives what is put into it.
     #[serde(default)]
     pub adopted: bool,
+    /// Somebody took its record off; what stands here is what the ledger has of it.
+    #[serde(default)]
+    pub damaged: bool,
     /// Every finalizer on it that is not ours.
     #[serde(default)]
     pub holders: Vec<Holder>,

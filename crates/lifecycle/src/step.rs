@@ -96,6 +96,13 @@ pub enum Step {
     /// Takes the protection off a Secret of a predecessor in which nothing can be a version, only if it is still as it was
     /// read.
     Unprotect { secret: SecretName, uid: SecretUid },
+    /// Writes the record of a version on its Secret anew, only if it is still as it was read. Tried once in a pass: that
+    /// somebody forbids it holds nothing up.
+    Mend {
+        secret: SecretName,
+        uid: SecretUid,
+        version: Version,
+    },
     /// In place: brings the annotations of the Secret to what the spec asks for, only if it is still as it was read. Tried
     /// once in a pass: that somebody forbids it holds nothing up.
     Annotate,
@@ -155,9 +162,11 @@ impl Step {
             | Self::LetGo { .. }
             | Self::Unprotect { .. }
             | Self::Unguard => Purpose::Retire,
-            Self::Record { .. } | Self::Mirror | Self::TakeOver { .. } | Self::Annotate => {
-                Purpose::Check
-            }
+            Self::Record { .. }
+            | Self::Mirror
+            | Self::TakeOver { .. }
+            | Self::Mend { .. }
+            | Self::Annotate => Purpose::Check,
         }
     }
 
@@ -178,6 +187,7 @@ impl Step {
             Self::LetGo { .. } => "let-go",
             Self::TakeOver { .. } => "take-over",
             Self::Unprotect { .. } => "unprotect",
+            Self::Mend { .. } => "mend",
             Self::Annotate => "annotate",
             Self::Warn { .. } => "warn",
             Self::Unguard => "unguard",
@@ -198,6 +208,7 @@ impl Step {
             | Self::Discard { version, .. }
             | Self::LetGo { version, .. }
             | Self::TakeOver { version, .. }
+            | Self::Mend { version, .. }
             | Self::Warn { version, .. } => Some(*version),
             Self::Record { ledger, .. } => ledger
                 .intent

@@ -113,6 +113,7 @@ fn every_reason_step_change_and_question_is_in_some_scenario() {
         "LetGo",
         "TakeOver",
         "Unprotect",
+        "Mend",
         "Annotate",
         "Warn",
         "Unguard",

@@ -110,6 +110,9 @@ pub(crate) fn step(step: &Step) -> String {
         Step::Unprotect { secret, .. } => format!(
             "take the finalizer off Secret {secret} of an earlier operator, which holds no credential"
         ),
+        Step::Mend {
+            secret, version, ..
+        } => format!("write the record of version {version} on Secret {secret} anew"),
         Step::Annotate => "write the annotations that the spec asks for on the Secret".into(),
         Step::Warn { version, .. } => {
             format!("write a Warning event about version {version} before going past its holders")

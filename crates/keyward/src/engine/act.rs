@@ -20,7 +20,7 @@ use super::observe::Sight;
 use super::secrets::{self, Record};
 use super::trouble::Fault;
 use super::world::World;
-use super::{annotations, events, inherit, names, report};
+use super::{annotations, events, inherit, names, recorded, report};
 
 /// Performs exactly this step.
 pub async fn act(
@@ -52,6 +52,7 @@ pub async fn act(
             inherit::take_over(world, sight, uid, *version).await
         }
         Step::Unprotect { uid, .. } => inherit::unprotect(world, sight, uid).await,
+        Step::Mend { uid, .. } => recorded::mend(world, sight, uid).await,
         Step::Annotate => annotations::write(world, sight).await,
         Step::Warn { version, because } => warn(world, sight, *version, *because).await,
         Step::Unguard => unguard(world, sight).await,

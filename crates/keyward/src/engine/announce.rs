@@ -61,6 +61,7 @@ pub(super) fn of_step(sight: &Sight, step: &Step, decision: &Decision) -> Option
         | Step::LetGo { .. }
         | Step::TakeOver { .. }
         | Step::Unprotect { .. }
+        | Step::Mend { .. }
         | Step::Annotate
         | Step::Warn { .. }
         | Step::Unguard => return None,

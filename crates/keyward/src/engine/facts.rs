@@ -23,7 +23,7 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
         resource,
         policy,
         issuer,
-        secrets: stored(sight.kind.as_ref(), &sight.secrets),
+        secrets: with_what_is_damaged(sight),
         heirlooms: inherit::heirlooms(sight),
         annotations_due: annotations::are_due(sight),
         issued: sight.issued.clone(),
@@ -49,6 +49,14 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
         started,
         checked: sight.checked,
     }
+}
+
+fn with_what_is_damaged(sight: &Sight) -> Vec<lifecycle::Stored> {
+    let mut secrets = stored(sight.kind.as_ref(), &sight.secrets);
+    for one in &mut secrets {
+        one.damaged = sight.damaged.iter().any(|uid| uid == one.uid.as_str());
+    }
+    secrets
 }
 
 pub fn ledger(sight: &Sight) -> LedgerState {

@@ -27,6 +27,7 @@ pub mod pass;
 pub mod policy;
 pub mod queue;
 pub mod reader;
+mod recorded;
 pub mod referrers;
 pub mod report;
 pub mod secrets;

@@ -7,8 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 use lifecycle::{
-    Answer, Holder, IssuedId, Known, LedgerState, Listing, Owner, Purpose, Refusal, Trouble,
-    Verdict, Version,
+    Answer, Holder, IssuedId, Known, Listing, Owner, Purpose, Refusal, Trouble, Verdict, Version,
 };
 use sources::{Source, Values};
 
@@ -17,7 +16,7 @@ use super::reader::Inputs;
 use super::trouble::Fault;
 use super::waiting::Awaited;
 use super::world::World;
-use super::{Key, Kind, names, obstacle, secrets};
+use super::{Key, Kind, names, obstacle, recorded, secrets};
 
 /// How many Secrets that are gone are remembered: their late events must not wake anybody.
 const MOST_GONE: usize = 16;
@@ -37,6 +36,8 @@ pub struct Sight {
     pub heirlooms: Option<Vec<Secret>>,
     /// This pass has tried to bring the annotations of its Secret up to date, whatever came of it.
     pub annotated: bool,
+    /// Secrets (by uid) that lack their record; what is in `secrets` has it.
+    pub damaged: Vec<String>,
     /// The newest that was seen of each object: no look may show anything older.
     pub horizon: Horizon,
     pub source: Result<Arc<dyn Source>, Refusal>,
@@ -155,6 +156,9 @@ impl Sight {
     pub fn saw_secret(&mut self, secret: Secret) {
         let uid = secret.uid();
         match self.secrets.iter_mut().find(|known| known.uid() == uid) {
+            Some(known) if secrets::read(self.kind.as_ref(), &secret).is_none() => {
+                *known = secrets::with_the_record_of(known, secret);
+            }
             Some(known) => *known = secret,
             None => self.secrets.push(secret),
         }
@@ -219,10 +223,11 @@ pub async fn observe(
     let Some((object, gone)) = read_resource(world, key, kind.as_ref(), memory).await? else {
         return Ok(None);
     };
-    let secrets = read_secrets(world, &object).await?;
+    let mut secrets = read_secrets(world, &object).await?;
+    let mut damaged = Vec::new();
     if !gone {
         refuse_the_past(horizon, &object, &secrets)?;
-        confirm_absences(world, &object, &secrets).await?;
+        damaged = recorded::complete(world, kind.as_ref(), &object, &mut secrets).await?;
     }
     memory.last = Some(object.clone());
     let fresh_login = has_setbacks(&object);
@@ -237,6 +242,7 @@ pub async fn observe(
         object,
         gone,
         secrets,
+        damaged,
         heirlooms: None,
         annotated: false,
         horizon: horizon.clone(),
@@ -274,11 +280,12 @@ pub async fn look_again(world: &World, key: &Key, sight: &mut Sight) -> Result<(
     let kind = sight.kind.clone();
     match read_resource(world, key, kind.as_ref(), &mut memory).await? {
         Some((object, gone)) => {
-            let secrets = read_secrets(world, &object).await?;
+            let mut secrets = read_secrets(world, &object).await?;
             sight.note_what_was_seen();
             if !gone {
                 refuse_the_past(&sight.horizon, &object, &secrets)?;
-                confirm_absences(world, &object, &secrets).await?;
+                let kind = kind.as_ref();
+                sight.damaged = recorded::complete(world, kind, &object, &mut secrets).await?;
             }
             sight.secrets = secrets;
             sight.object = object;
@@ -310,37 +317,6 @@ fn refuse_the_past(
     } else {
         Err(Fault::Past)
     }
-}
-
-/// A Secret that the ledger records and the list lacks is asked for by name. That it is gone means that nobody can hold
-/// it, which is too much to conclude from a list that may be old.
-async fn confirm_absences(
-    world: &World,
-    object: &DynamicObject,
-    secrets: &[Secret],
-) -> Result<(), Fault> {
-    let ledger = object.annotations().get(names::LEDGER).map(String::as_str);
-    let LedgerState::Is(ledger) = LedgerState::read(ledger) else {
-        return Ok(());
-    };
-    let api = world.secrets(&object.namespace().unwrap_or_default());
-    for entry in ledger.current.iter().chain(&ledger.retiring) {
-        let name = entry.secret.as_str();
-        if secrets.iter().any(|secret| secret.name_any() == name) {
-            continue;
-        }
-        let found = world
-            .timed("looking for a Secret", api.get_metadata_opt(name))
-            .await?;
-        let ours = |metadata: &kube::api::ObjectMeta| {
-            let labels = metadata.labels.as_ref();
-            labels.and_then(|labels| labels.get(names::OWNER_UID)) == object.uid().as_ref()
-        };
-        if found.is_some_and(|found| ours(&found.metadata)) {
-            return Err(Fault::Past);
-        }
-    }
-    Ok(())
 }
 
 async fn read_resource(

@@ -198,7 +198,7 @@ async fn perform(
             Err(fault)
         }
         // Whoever was faster wakes us. And that somebody forbids it must not hold up what matters.
-        Err(fault @ (Fault::Outrun(_) | Fault::Refused { .. })) if *step == Step::Annotate => {
+        Err(fault @ (Fault::Outrun(_) | Fault::Refused { .. })) if is_only_tried(step) => {
             say_it_failed(sight, step, decision, &fault);
             Ok(())
         }
@@ -221,6 +221,11 @@ fn say_it_failed(sight: &Sight, step: &Step, decision: &Decision, fault: &Fault)
     );
 }
 
+/// Whether this step holds nothing up if somebody forbids it, or is faster.
+fn is_only_tried(step: &Step) -> bool {
+    matches!(step, Step::Annotate | Step::Mend { .. })
+}
+
 /// Whether a refusal of this step ends the pass: it is what the failure would be written down with, or nothing may be
 /// written down before it is done.
 fn is_for_the_queue(step: &Step) -> bool {
@@ -240,6 +245,7 @@ fn is_for_the_queue(step: &Step) -> bool {
         | Step::Release { .. }
         | Step::Discard { .. }
         | Step::LetGo { .. }
+        | Step::Mend { .. }
         | Step::Annotate
         | Step::Warn { .. } => false,
     }

@@ -244,6 +244,34 @@ pub fn inherited(
     secret
 }
 
+/// A Secret of ours whose labels, annotations or owner somebody took off, with all of them on it again.
+pub fn recorded_anew(
+    kind: &dyn Kind,
+    object: &DynamicObject,
+    mut secret: Secret,
+    record: &Record,
+) -> Secret {
+    let ours = bare(kind, object, &secret.name_any(), "final");
+    secret.labels_mut().extend(ours.labels().clone());
+    let (uid, owners) = (object.uid(), secret.owner_references_mut());
+    if owners.iter().all(|owner| Some(&owner.uid) != uid.as_ref()) {
+        owners.extend(ours.owner_references().iter().cloned());
+    }
+    write_record(&mut secret, record);
+    secret
+}
+
+/// What was seen of a Secret, with the record that it should have and lacks.
+pub fn with_the_record_of(known: &Secret, mut seen: Secret) -> Secret {
+    let ours = |(key, _): &(&String, &String)| key.starts_with(names::PREFIX);
+    let copy = |(key, value): (&String, &String)| (key.clone(), value.clone());
+    let labels: Vec<_> = known.labels().iter().filter(ours).map(copy).collect();
+    let notes: Vec<_> = known.annotations().iter().filter(ours).map(copy).collect();
+    seen.labels_mut().extend(labels);
+    seen.annotations_mut().extend(notes);
+    seen
+}
+
 fn bare(kind: &dyn Kind, object: &DynamicObject, name: &str, role: &str) -> Secret {
     // A draft is nobody's business yet: it is not found by the labels that consumers look for.
     let mut labels = if role == "draft" {
@@ -460,6 +488,7 @@ pub fn read(kind: &dyn Kind, secret: &Secret) -> Option<Stored> {
             .iter()
             .any(|owner| owner.uid == *uid),
         adopted: is_adopted(secret),
+        damaged: false,
         holders: secret
             .finalizers()
             .iter()

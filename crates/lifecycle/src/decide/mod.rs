@@ -24,6 +24,7 @@ const POLICY: &[Check] = &[
     recover::write_down_what_failed, // early: a failure nobody remembers is repeated by the next process
     recover::condemn_in_an_emergency, // a leaked credential does not wait for anything below
     recover::rebuild_a_ledger_overtaken, // Secrets know more than the ledger: nothing else can be trusted before
+    recover::mend_records, // what a Secret no longer says of itself is neither found nor woken by
     leave::take_everything_out_of_service, // closes the open intent, so that nothing new is published any more
     mint::publish_what_is_stored,          // a stored version nobody sees helps nobody
     mint::go_back, // a person wants the previous version; only while it is whole

@@ -147,6 +147,18 @@ fn overwritten(facts: &Facts) -> Vec<Entry> {
         .collect()
 }
 
+/// A Secret whose labels or annotations somebody took off is a version all the same: the ledger has its record, and it is
+/// written anew.
+pub(super) fn mend_records(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    let damaged = s.facts.secrets.iter().find(|stored| stored.damaged)?;
+    let step = Step::Mend {
+        secret: damaged.name.clone(),
+        uid: damaged.uid.clone(),
+        version: damaged.version,
+    };
+    Some(Choice::act(step, Because::RecordDamaged))
+}
+
 /// A complete Secret that the ledger does not explain, from a process that was overtaken between storing and
 /// publishing. With a record it is retired like any other: fenced, released, revoked, in this order.
 ///

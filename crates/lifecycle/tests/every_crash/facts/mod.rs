@@ -197,6 +197,7 @@ fn stored(c: &Configuration, secret: &Secret) -> Stored {
         guarded: secret.guarded,
         owned: secret.owned,
         adopted: false,
+        damaged: false,
         holders: holders(secret.holders),
         claim: (secret.claim > 0).then(|| version(secret.claim)),
         intact: !secret.touched,
