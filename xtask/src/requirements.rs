@@ -1,9 +1,10 @@
 //! Which required behaviour is shown by which test.
 //!
 //! Each page of `docs/requirements/` has tables with the columns `id`, `behaviour` and `test`. The
-//! last holds tests in backticks, as `crate::name` or `crate::any::path::name`, or is empty. A
-//! golden scenario counts as a test: `lifecycle::scenarios::NAME` is a file `NAME.*` below
-//! `crates/lifecycle/tests/scenarios/`.
+//! last holds tests in backticks, as `crate::module::name`, or is empty; the module may be one above
+//! that of the test. A golden scenario counts as a test: `lifecycle::scenarios::NAME` is a file
+//! `NAME.*` below `crates/lifecycle/tests/scenarios/`. A test that is ignored shows something only
+//! where the row says which command runs it, right after its name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,14 +12,25 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 
+use self::tests_in_source::{Found, tests_in};
 use crate::cargo;
 use crate::targets::rust_files;
+
+mod tests_in_source;
 
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     id: String,
     behaviour: String,
-    tests: Vec<String>,
+    tests: Vec<Named>,
+}
+
+/// A test that a row names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Named {
+    test: String,
+    /// The command that runs it, where the row names one.
+    run_by: Option<String>,
 }
 
 /// A page, and what is wrong with it.
@@ -26,8 +38,8 @@ struct Row {
 struct Page {
     system: String,
     rows: Vec<Row>,
-    /// (id, test) where there is no such test.
-    broken: Vec<(String, String)>,
+    /// (id, test, what is wrong with it).
+    broken: Vec<(String, String, &'static str)>,
 }
 
 impl Page {
@@ -67,11 +79,8 @@ impl Checked {
                     page.system, row.id, row.behaviour
                 );
             }
-            for (id, test) in &page.broken {
-                println!(
-                    "{}: {id} names {test}, and there is no such test",
-                    page.system
-                );
+            for (id, test, wrong) in &page.broken {
+                println!("{}: {id} names {test}, and {wrong}", page.system);
             }
         }
         for line in self.systems() {
@@ -85,7 +94,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     checked.print();
     match checked.broken() {
         0 => Ok(()),
-        broken => bail!("{broken} tests are named that do not exist"),
+        broken => bail!("{broken} tests are named that show nothing"),
     }
 }
 
@@ -115,8 +124,10 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<Checked> {
         }
         let named = rows
             .iter()
-            .flat_map(|row| row.tests.iter().map(|test| (row.id.clone(), test.clone())));
-        let broken = named.filter(|(_, test)| !tests.has(test)).collect();
+            .flat_map(|row| row.tests.iter().map(|named| (row.id.clone(), named)));
+        let broken = named
+            .filter_map(|(id, named)| Some((id, named.test.clone(), tests.wrong_with(named)?)))
+            .collect();
         pages.push(Page {
             system,
             rows,
@@ -159,7 +170,7 @@ fn rows_in(page: &str) -> anyhow::Result<Vec<Row>> {
         rows.push(Row {
             id,
             behaviour: behaviour.clone(),
-            tests: in_backticks(tests),
+            tests: named_in(tests),
         });
     }
     Ok(rows)
@@ -187,74 +198,100 @@ fn cells_of(line: &str) -> Option<Vec<String>> {
     )
 }
 
-fn in_backticks(cell: &str) -> Vec<String> {
-    cell.split('`')
-        .skip(1)
-        .step_by(2)
-        .map(str::to_owned)
-        .collect()
+/// What stands in backticks: tests, and after an ignored one the command that runs it.
+fn named_in(cell: &str) -> Vec<Named> {
+    let mut named: Vec<Named> = Vec::new();
+    for text in cell.split('`').skip(1).step_by(2) {
+        match named.last_mut() {
+            Some(before) if text.starts_with("cargo ") => before.run_by = Some(text.to_owned()),
+            _ => named.push(Named {
+                test: text.to_owned(),
+                run_by: None,
+            }),
+        }
+    }
+    named
 }
 
-/// Every function of every crate, and the golden scenarios.
+/// Every test of every crate, and the golden scenarios.
 struct Tests {
-    functions: BTreeMap<String, BTreeSet<String>>,
+    /// By crate and name: a name may be used in more than one module.
+    found: BTreeMap<(String, String), Vec<Found>>,
     scenarios: BTreeSet<String>,
 }
 
 impl Tests {
     fn below(root: &Path) -> anyhow::Result<Self> {
-        let mut functions = BTreeMap::new();
+        let mut found: BTreeMap<_, Vec<Found>> = BTreeMap::new();
         let mut crates = vec![root.join("xtask")];
         for entry in fs::read_dir(root.join("crates")).context("reading crates")? {
             crates.push(entry?.path());
         }
         for path in crates {
+            let package = path.file_name().unwrap_or_default().to_string_lossy();
             let mut files = Vec::new();
             if path.is_dir() {
                 rust_files(&path, &mut files)?;
             }
-            let mut names = BTreeSet::new();
             for file in files {
-                names.extend(functions_in(&fs::read_to_string(file)?));
+                let module = module_of(file.strip_prefix(&path)?);
+                for test in tests_in(&fs::read_to_string(&file)?, &module) {
+                    let key = (package.clone().into_owned(), test.name.clone());
+                    found.entry(key).or_default().push(test);
+                }
             }
-            functions.insert(
-                path.file_name()
-                    .unwrap_or_default()
-                    .to_string_lossy()
-                    .into_owned(),
-                names,
-            );
         }
         let mut scenarios = BTreeSet::new();
         scenario_names(
             &root.join("crates/lifecycle/tests/scenarios"),
             &mut scenarios,
         )?;
-        Ok(Self {
-            functions,
-            scenarios,
-        })
+        Ok(Self { found, scenarios })
     }
 
-    fn has(&self, test: &str) -> bool {
-        let mut path = test.split("::");
-        let (Some(package), Some(name)) = (path.next(), path.last()) else {
-            return false;
+    fn wrong_with(&self, named: &Named) -> Option<&'static str> {
+        let Some((package, path)) = named.test.split_once("::") else {
+            return Some("that names no crate");
         };
-        let in_package = self
-            .functions
-            .get(package)
-            .is_some_and(|names| names.contains(name));
-        in_package || (package == "lifecycle" && self.scenarios.contains(name))
+        let (module, name) = path.rsplit_once("::").unwrap_or(("", path));
+        if package == "lifecycle" && module == "scenarios" && self.scenarios.contains(name) {
+            return None;
+        }
+        let key = (package.to_owned(), name.to_owned());
+        let of_that_name = self.found.get(&key).map_or(&[][..], Vec::as_slice);
+        let mut there = of_that_name.iter().filter(|test| test.is_below(module));
+        let Some(test) = there.next() else {
+            return Some("there is no such test");
+        };
+        let Some(reason) = &test.ignored else {
+            return None;
+        };
+        match &named.run_by {
+            Some(command) if reason.contains(command) => None,
+            Some(_) => Some("it is ignored for another reason than that command"),
+            None => Some("it is ignored, and the row does not say which command runs it"),
+        }
     }
 }
 
-fn functions_in(source: &str) -> impl Iterator<Item = String> {
-    source.split("fn ").skip(1).map(|rest| {
-        rest.chars()
-            .take_while(|c| c.is_alphanumeric() || *c == '_')
-            .collect()
-    })
+/// The module that a file of a crate is, such as `engine::lease` or, for a test program, its name.
+fn module_of(file: &Path) -> Vec<String> {
+    let mut parts: Vec<String> = file
+        .with_extension("")
+        .iter()
+        .map(|part| part.to_string_lossy().into_owned())
+        .collect();
+    if !parts.is_empty() {
+        parts.remove(0);
+    }
+    if ["mod", "main", "lib"]
+        .map(str::to_owned)
+        .iter()
+        .any(|root| parts.last() == Some(root))
+    {
+        parts.pop();
+    }
+    parts
 }
 
 fn scenario_names(dir: &Path, into: &mut BTreeSet<String>) -> anyhow::Result<()> {
@@ -297,8 +334,9 @@ mod tests {
     fn rows_are_read_and_other_tables_are_not() {
         let rows = rows_in(PAGE).expect("rows");
         assert_eq!(rows.len(), 2);
+        let named: Vec<&str> = rows[0].tests.iter().map(|named| &*named.test).collect();
         assert_eq!(
-            rows[0].tests,
+            named,
             [
                 "lifecycle::walk::a_held_version_stays",
                 "lifecycle::scenarios::held"
@@ -356,9 +394,91 @@ mod tests {
         assert_eq!(checked.broken(), 1);
         assert_eq!(
             checked.pages[1].broken,
-            [("G1".to_owned(), "sources::a_held_version_stays".to_owned())]
+            [(
+                "G1".to_owned(),
+                "sources::a_held_version_stays".to_owned(),
+                "there is no such test"
+            )]
         );
         fs::remove_dir_all(root).expect("removed");
+    }
+
+    /// A page whose rows name these tests, over a crate with one test of each sort.
+    fn wrong_with(name: &str, cells: &[&str]) -> Vec<Option<&'static str>> {
+        let mut page = "| id | behaviour | test |\n|-|-|-|\n".to_owned();
+        for (row, cell) in cells.iter().enumerate() {
+            page.push_str(&format!("| R{row} | x | {cell} |\n"));
+        }
+        let walk = "#[test]\n#[ignore = \"long; run by `cargo xtask prove`\"]\nfn the_whole_walk() {}\n\n\
+            /// Words.\n#[tokio::test(flavor = \"multi_thread\")]\nasync fn the_quick_walk() {}\n\n\
+            async fn survives() {}\n// #[test]\n// fn nobody_runs_it() {}\n";
+        let root = tree(
+            name,
+            &[
+                ("docs/requirements/core.md", &page),
+                ("crates/keyward/tests/walks/main.rs", walk),
+                (
+                    "crates/keyward/tests/walks/deep.rs",
+                    "#[test]\n#[should_panic(\n    expected = \"fn x\"\n)]\nfn it_is_broken() {}",
+                ),
+                (
+                    "crates/keyward/src/contract/ends.rs",
+                    "super::case_list![\n    an_end_is_an_end,\n];\nasync fn an_end_is_an_end() {}\n",
+                ),
+            ],
+        );
+        let checked = check(&root).expect("a page");
+        fs::remove_dir_all(root).expect("removed");
+        let broken = &checked.pages[0].broken;
+        (0..cells.len())
+            .map(|row| {
+                let id = format!("R{row}");
+                let found = broken.iter().find(|(broken, _, _)| *broken == id);
+                found.map(|(_, _, wrong)| *wrong)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_test_counts_where_it_stands_and_a_mere_function_does_not() {
+        let missing = Some("there is no such test");
+        let rows = [
+            ("`keyward::walks::the_quick_walk`", None),
+            ("`keyward::walks::deep::it_is_broken`", None),
+            ("`keyward::walks::it_is_broken`", None),
+            ("`keyward::contract::ends::an_end_is_an_end`", None),
+            ("`keyward::walk::the_quick_walk`", missing),
+            ("`keyward::contract::the_quick_walk`", missing),
+            ("`keyward::walks::deep::the_quick_walk`", missing),
+            ("`keyward::the_quick_walk`", missing),
+            ("`keyward::walks::survives`", missing),
+            ("`keyward::walks::nobody_runs_it`", missing),
+            ("`sources::walks::the_quick_walk`", missing),
+        ];
+        let wrong = wrong_with("modules", &rows.map(|(cell, _)| cell));
+        for ((cell, expected), wrong) in rows.into_iter().zip(wrong) {
+            assert_eq!(wrong, expected, "{cell}");
+        }
+    }
+
+    #[test]
+    fn an_ignored_test_counts_only_with_the_command_that_runs_it() {
+        let wrong = wrong_with(
+            "ignored",
+            &[
+                "`keyward::walks::the_whole_walk`",
+                "`keyward::walks::the_whole_walk` (`cargo xtask prove`), `keyward::walks::the_quick_walk`",
+                "`keyward::walks::the_whole_walk` (`cargo xtask test`)",
+            ],
+        );
+        assert_eq!(
+            wrong,
+            [
+                Some("it is ignored, and the row does not say which command runs it"),
+                None,
+                Some("it is ignored for another reason than that command"),
+            ]
+        );
     }
 
     #[test]

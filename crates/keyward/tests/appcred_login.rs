@@ -31,23 +31,31 @@ async fn a_wrong_password_is_tried_once_and_not_again_until_its_secret_changes()
             })
             .await;
     }
-    for turn in 0..20 {
-        cloud.annotate("example.org/look", &turn.to_string()).await;
+    let looked_at = async || {
+        for name in ["ac-a", "ac-b", "ac-c", NAME] {
+            cloud.until_this_is_looked_at(name).await;
+        }
+    };
+    for _ in 0..5 {
+        looked_at().await;
     }
     assert_eq!(cloud.faults().count(keystone::LOGIN_BY_PASSWORD), 1);
     // Hours later, too; and after a restart it is tried at most once more.
     cloud.clock.jump(13 * 3600);
-    cloud.annotate("example.org/look", "later").await;
+    looked_at().await;
+    assert_eq!(cloud.faults().count(keystone::LOGIN_BY_PASSWORD), 1);
     operator.stop().await;
     let _operator = cloud.operator().await;
-    cloud.annotate("example.org/look", "after a restart").await;
-    cloud
-        .until("it is told again", || async {
-            cloud.condition(NAME, "Ready").await["reason"] == "IssuerDenied"
-        })
-        .await;
+    for _ in 0..5 {
+        looked_at().await;
+    }
     let tried = cloud.faults().count(keystone::LOGIN_BY_PASSWORD);
     assert!(tried <= 2, "{tried} failed logins");
+    assert_eq!(cloud.logins(401), tried);
+    assert_eq!(
+        cloud.condition(NAME, "Ready").await["reason"],
+        "IssuerDenied"
+    );
 
     cloud
         .set_password_in_secret("BarbicanPassword", &keystone::password_of(USER))
@@ -78,10 +86,10 @@ async fn a_password_that_is_changed_at_keystone_and_in_the_secret_disturbs_nobod
     assert_eq!(cloud.log_in(&cloud.handed_out().await).await, 201);
 }
 
-/// J16: the user is disabled, then enabled.
+/// J16: the user is disabled, then enabled. Its credential worked before and works after: another would be needless.
 #[tokio::test]
 async fn a_user_that_is_disabled_is_noticed_and_taken_up_again_when_it_is_enabled() {
-    let (cloud, _operator, _) = ready().await;
+    let (cloud, _operator, first) = ready().await;
     cloud.admin.disable_user(USER).await.unwrap();
     cloud.clock.jump(8 * 3600);
     cloud.annotate("example.org/look", "1").await;
@@ -90,12 +98,18 @@ async fn a_user_that_is_disabled_is_noticed_and_taken_up_again_when_it_is_enable
             !cloud.is_ready(NAME).await
         })
         .await;
+    cloud.until_looked_at().await;
     let said = cloud.condition(NAME, "Ready").await;
     cloud.admin.enable_user(USER).await.unwrap();
     cloud.clock.jump(8 * 3600);
     cloud.annotate("example.org/look", "2").await;
     cloud.until("it works again", || cloud.settled(NAME)).await;
+    cloud.until_looked_at().await;
     assert_eq!(cloud.log_in(&cloud.handed_out().await).await, 201, "{said}");
+    assert_eq!(cloud.text("acID").await, first, "{said}");
+    assert_eq!(cloud.live_ids().await, [first]);
+    assert_eq!(cloud.faults().count(keystone::CREATE), 1);
+    assert_eq!(cloud.events_of("ApplicationCredentialRotated"), 0);
 }
 
 /// K1: one login for all who need one, and a token that Keystone no longer takes is replaced by one more.

@@ -4,12 +4,15 @@
 
 mod cloud;
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cloud::openings::ready;
-use cloud::{CONSUMER, Cloud, NAME};
+use cloud::{CONSUMER, Cloud, NAME, OPERATOR, USER};
 use kube::ResourceExt;
 use serde_json::json;
+use testbed::apiserver::{self, Verb};
+use testbed::keystone;
 use testbed::proxy::Fault;
 
 /// S000-11, S000-12, J6, J20: as soon as the last consumer has let go, and never before.
@@ -73,10 +76,37 @@ async fn rapid_rotations_leave_nothing_but_the_held_and_the_current() {
     }
 }
 
+/// What the operator writes from now on about Secrets and about the resource, each with whether Keystone has by then
+/// confirmed a revoke: it was deleted, and a login with it was refused as unknown.
+fn writes_and_whether_it_was_revoked(cloud: &Cloud) -> Arc<Mutex<Vec<(Verb, String, bool)>>> {
+    let writes: Arc<Mutex<Vec<(Verb, String, bool)>>> = Arc::default();
+    let (noted, keystone) = (Arc::clone(&writes), cloud.faults().clone());
+    cloud.server.faults().plan(move |line| {
+        let reads = matches!(line.verb, Verb::Get | Verb::List | Verb::Watch);
+        let ours = line.user_agent == OPERATOR && line.subresource.is_empty();
+        let meant = ["secrets", "keystoneapplicationcredentials"].contains(&line.resource.as_str());
+        if ours && meant && !reads {
+            let answered = |kind: &str, status: u16| {
+                let so = |asked: &testbed::proxy::Recorded| {
+                    asked.line.kind == kind && asked.status == Some(status)
+                };
+                keystone.count_where(so) == 1
+            };
+            let revoked = answered(keystone::DELETE, 204)
+                && answered(keystone::LOGIN_BY_APPLICATION_CREDENTIAL, 404);
+            let write = (line.verb, line.resource.clone(), revoked);
+            noted.lock().unwrap().push(write);
+        }
+        apiserver::Fault::Pass
+    });
+    writes
+}
+
 /// J8, S000-16.
 #[tokio::test]
 async fn deletion_waits_for_consumers_says_who_then_revokes_then_removes_the_secrets() {
     let (cloud, _operator, _) = ready().await;
+    let writes = writes_and_whether_it_was_revoked(&cloud);
     let secret = cloud.text("secretName").await;
     let credential = cloud.values_of(&secret).await;
     assert!(cloud.hold(&secret, CONSUMER).await);
@@ -91,6 +121,19 @@ async fn deletion_waits_for_consumers_says_who_then_revokes_then_removes_the_sec
     cloud.until_gone(NAME).await;
     assert_eq!(cloud.log_in(&credential).await, 404);
     assert!(cloud.secret(&secret).await.is_none());
+
+    // The Secret is marked as going first, so that nobody can begin to hold it; its protection comes off last.
+    let writes = writes.lock().unwrap();
+    let about = |what: &str| -> Vec<(Verb, bool)> {
+        let meant = writes.iter().filter(|(_, resource, _)| resource == what);
+        meant.map(|(verb, _, revoked)| (*verb, *revoked)).collect()
+    };
+    assert_eq!(
+        about("secrets"),
+        [(Verb::Delete, false), (Verb::Patch, true)]
+    );
+    let of_the_resource = about("keystoneapplicationcredentials");
+    assert_eq!(of_the_resource.last(), Some(&(Verb::Patch, true)));
 }
 
 /// J18, W7: the old one is revoked as the user it belongs to.
@@ -132,6 +175,23 @@ async fn a_change_of_user_mints_as_the_new_and_revokes_as_the_old() {
     assert_eq!(cloud.log_in(&old).await, 404);
     assert_eq!(cloud.admin.count("first").await.unwrap(), 0);
     assert_eq!(cloud.admin.count("second").await.unwrap(), 1);
+}
+
+/// J21: somebody deleted it at Keystone before. Not found is what a revoke is to reach.
+#[tokio::test]
+async fn one_that_keystone_does_not_know_any_more_counts_as_revoked() {
+    let (cloud, _operator, first) = ready().await;
+    let gone = cloud.admin.delete_application_credential(USER, &first);
+    gone.await.unwrap();
+    cloud.delete(NAME).await;
+    cloud.until_gone(NAME).await;
+    let log = cloud.faults().log();
+    let revokes = log
+        .iter()
+        .filter(|asked| asked.line.kind == keystone::DELETE);
+    let answers: Vec<_> = revokes.map(|asked| asked.status).collect();
+    assert_eq!(answers, [Some(404)], "asked once, and done with it");
+    assert!(cloud.ours().await.is_empty());
 }
 
 /// J21: one that cannot be revoked does not keep others alive.

@@ -4,10 +4,15 @@
 
 mod cloud;
 
+use std::time::Duration;
+
 use cloud::openings::ready;
-use cloud::{Cloud, NAME, USER};
+use cloud::{Cloud, NAME, Running, USER};
+use futures::StreamExt as _;
+use keyward::engine::Options;
 use kube::ResourceExt;
 use kube::api::DeleteParams;
+use serde_json::{Value, json};
 use testbed::keystone;
 use testbed::proxy::Fault;
 
@@ -41,43 +46,96 @@ async fn a_reply_lost_after_keystone_committed_leads_to_no_second_credential() {
     }
 }
 
-/// J11: down, failing, silent; nothing is lost and everything is told.
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// J11: failing, silent or late at any single request of a life; nothing is lost.
 #[tokio::test]
 async fn keystone_failing_at_any_request_loses_nothing() {
-    let kinds = [
+    let undisturbed = lives(0, Fault::Pass).await;
+    for kind in [
         keystone::LOGIN_BY_PASSWORD,
         keystone::LIST,
         keystone::CREATE,
-        keystone::LOGIN_BY_APPLICATION_CREDENTIAL,
         keystone::DELETE,
-    ];
+        keystone::LIST_RULES,
+        keystone::DELETE_RULE,
+    ] {
+        assert!(undisturbed.iter().any(|one| one == kind), "{kind}");
+    }
+    let is_login = |kind: &&String| *kind == keystone::LOGIN_BY_APPLICATION_CREDENTIAL;
+    assert!(
+        undisturbed.iter().filter(is_login).count() >= 4,
+        "each is tried when it is made and when it was revoked: {undisturbed:?}"
+    );
     let faults = [
         Fault::Error(500),
-        Fault::Error(503),
-        Fault::DropNotApplied,
         Fault::DropApplied,
+        Fault::TimeoutApplied,
+        // It gets through, when nobody waits for it any more.
+        Fault::Delay(PATIENCE * 3 / 2),
     ];
-    let lives = kinds
-        .into_iter()
-        .flat_map(|kind| faults.map(|fault| survives(kind, fault)));
-    futures::future::join_all(lives).await;
+    let all = (1..=undisturbed.len() as u64).flat_map(|n| faults.map(|fault| lives(n, fault)));
+    let mut all = futures::stream::iter(all).buffer_unordered(24);
+    while all.next().await.is_some() {}
 }
 
-/// A whole life with this fault at the first request of this kind.
-async fn survives(kind: &str, fault: Fault) {
+/// Create, rotate, delete, with access rules, and this fault at the request with this number. What was asked of Keystone.
+async fn lives(n: u64, fault: Fault) -> Vec<String> {
     let cloud = Cloud::new().await;
-    cloud.faults().next(kind, fault);
-    let _operator = cloud.operator().await;
-    cloud.create().await;
-    cloud.until_ready().await;
+    cloud.faults().at(n, fault);
+    let operator = cloud
+        .operator_with(Options {
+            effect_timeout: PATIENCE,
+            ..Options::default()
+        })
+        .await;
+    let case = format!("{fault:?} at request {n}");
+    let mut object = cloud::example();
+    let rule = json!({ "service": "compute", "path": "/servers", "method": "GET" });
+    object["spec"]["accessRules"] = json!([rule]);
+    cloud.create_this(object).await;
+    let moves_on = || no_longer_waits(&cloud, &operator, n);
+    cloud
+        .until(&case, || async {
+            moves_on();
+            cloud.settled(NAME).await
+        })
+        .await;
     let first = cloud.text("acID").await;
     cloud.annotate("keyward.dev/rotate", "1").await;
-    cloud.until_rotated_from(&first).await;
-    cloud.until_ready().await;
-    assert_eq!(cloud.live().await.len(), 1, "{kind} {fault:?}");
+    cloud
+        .until(&case, || async {
+            moves_on();
+            cloud.text("acID").await != first && cloud.settled(NAME).await
+        })
+        .await;
+    assert_eq!(cloud.live_ids().await, [cloud.text("acID").await], "{case}");
     cloud.delete(NAME).await;
-    cloud.until_gone(NAME).await;
-    assert!(cloud.live().await.is_empty(), "{kind} {fault:?}");
+    cloud
+        .until(&case, || async {
+            moves_on();
+            cloud.object(NAME).await.is_none()
+        })
+        .await;
+    assert!(cloud.live().await.is_empty(), "{case}");
+    assert!(cloud.ours().await.is_empty(), "{case}");
+    let rules = cloud.admin.access_rules(USER).await.unwrap();
+    assert_eq!(rules, [], "{case}");
+    let log = cloud.faults().log();
+    let met = log
+        .iter()
+        .any(|asked| asked.fault == fault && asked.line.n == n);
+    assert!(met || n == 0, "{case}: there was no such request");
+    log.into_iter().map(|asked| asked.line.kind).collect()
+}
+
+/// Once the fault was met, time goes by faster, so that no test waits for a back-off.
+fn no_longer_waits(cloud: &Cloud, operator: &Running, n: u64) {
+    if n > 0 && cloud.faults().total() as u64 >= n {
+        cloud.clock.jump(1);
+        operator.engine.world().queue.timers.notify_one();
+    }
 }
 
 /// J11: while it lasts, the conditions say so, and the credential in use stays ready.
@@ -145,9 +203,9 @@ async fn a_full_user_limit_is_told_and_not_hammered() {
         })
         .await;
     let asked = cloud.faults().count(keystone::CREATE);
-    cloud
-        .annotate_named("ac-two", "example.org/look", "1")
-        .await;
+    for _ in 0..3 {
+        cloud.until_this_is_looked_at("ac-two").await;
+    }
     assert_eq!(cloud.faults().count(keystone::CREATE), asked, "no hot loop");
     // Room is made: the next try, at its time, gets through.
     cloud.delete("ac-one").await;
@@ -157,6 +215,61 @@ async fn a_full_user_limit_is_told_and_not_hammered() {
         .annotate_named("ac-two", "example.org/look", "2")
         .await;
     cloud.until("the second", || cloud.settled("ac-two")).await;
+}
+
+/// K3, K8: a definition of somebody else lets it through. Keystone would answer some of it with a server error.
+#[tokio::test]
+async fn nonsense_that_a_definition_lets_through_is_told_and_keystone_is_not_asked() {
+    let cloud = Cloud::without_rules().await;
+    let _operator = cloud.operator().await;
+    let rule = |service: &str, path: &str, method: &str| json!([{ "service": service, "path": path, "method": method }]);
+    let nonsense: [(&str, Value, &str); 11] = [
+        (
+            "accessRules",
+            rule("compute", "servers", "GET"),
+            "access rule",
+        ),
+        ("accessRules", rule("", "/servers", "GET"), "access rule"),
+        (
+            "accessRules",
+            rule("com pute", "/servers", "GET"),
+            "access rule",
+        ),
+        (
+            "accessRules",
+            rule("compute", &format!("/{}", "x".repeat(128)), "GET"),
+            "access rule",
+        ),
+        ("accessRules", rule("compute", "/servers", "FETCH"), "FETCH"),
+        ("roles", json!([""]), "role"),
+        ("roles", json!([]), "role"),
+        ("userName", "".into(), "userName"),
+        ("gracePeriodDays", 365.into(), "gracePeriodDays"),
+        ("gracePeriodDays", 0.into(), "gracePeriodDays"),
+        ("expirationDays", 1.into(), "expirationDays"),
+    ];
+    for (turn, (field, value, _)) in nonsense.iter().enumerate() {
+        let mut object = cloud::named(&format!("ac-{turn}"));
+        object["spec"][field] = value.clone();
+        cloud.create_this(object).await;
+    }
+    for (turn, (field, value, part)) in nonsense.iter().enumerate() {
+        let name = format!("ac-{turn}");
+        cloud
+            .until(&format!("{field} {value} is told"), || async {
+                let ready = cloud.condition(&name, "Ready").await;
+                let told = ready["message"].as_str().unwrap_or_default();
+                ready["status"] == "False"
+                    && ready["reason"] == "InvalidSpec"
+                    && told.contains(part)
+            })
+            .await;
+        cloud.until_this_is_looked_at(&name).await;
+    }
+    assert_eq!(cloud.faults().total(), 0, "Keystone was not asked");
+    // What makes sense is served.
+    cloud.create().await;
+    cloud.until_ready().await;
 }
 
 /// P10: the KeystoneAPI went first. Nothing is forgotten, and what is waited for is said.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use keyward::controllers::openstack::appcred::AppCred;
 use keyward::engine::Options;
 use kube::api::{
@@ -19,13 +20,13 @@ use kube::api::{
 };
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use testbed::apiserver::Verb;
 use testbed::keystone::{self, Admin, ApplicationCredential};
 use testbed::proxy::{self, Faults, Proxy};
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
 mod keystone_api;
+mod looks;
 pub(crate) mod openings;
 
 pub(crate) use cluster::Running;
@@ -94,6 +95,10 @@ impl Cloud {
 
     /// No password and no KeystoneAPI yet.
     pub(crate) fn bare(issuer: Issuer, tls: bool) -> Self {
+        Self::defined_by(issuer, tls, &keyward::api::crds())
+    }
+
+    fn defined_by(issuer: Issuer, tls: bool, crds: &[CustomResourceDefinition]) -> Self {
         let url = match &issuer {
             Issuer::Real(real) => real.url(),
             Issuer::StandIn(stand_in) => stand_in.url(),
@@ -104,7 +109,7 @@ impl Cloud {
             ..proxy::Options::default()
         };
         Self {
-            cluster: Cluster::new(NAMESPACE, &keyward::api::crds()),
+            cluster: Cluster::new(NAMESPACE, crds),
             proxy: Proxy::start(&url, options).unwrap(),
             admin: Admin::new(&url),
             issuer,
@@ -281,29 +286,6 @@ impl Cloud {
         self.text("acID").await
     }
 
-    /// Lets the operator look at the resource, and waits until it did. Nothing else changes.
-    pub(crate) async fn until_looked_at(&self) {
-        let looks = || {
-            let log = self.server.faults().log();
-            log.iter()
-                .filter(|logged| {
-                    logged.line.user_agent == OPERATOR
-                        && logged.line.verb == Verb::List
-                        && logged.status.is_some()
-                })
-                .count()
-        };
-        let before = looks();
-        self.annotate("example.org/look", &before.to_string()).await;
-        self.until("it has looked", || async { looks() > before })
-            .await;
-        // One more look is over only when the next has begun.
-        let before = looks();
-        self.annotate("example.org/look", "again").await;
-        self.until("it has looked again", || async { looks() > before })
-            .await;
-    }
-
     pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, is: impl Fn() -> F) {
         let limit = Duration::from_secs(30);
         cluster::until(what, limit, is, async || self.describe().await).await;
@@ -366,6 +348,13 @@ impl Cloud {
     /// What is alive at Keystone, by an administrator's independent look.
     pub(crate) async fn live(&self) -> Vec<ApplicationCredential> {
         self.admin.application_credentials(USER).await.unwrap()
+    }
+
+    /// When Keystone will end it.
+    pub(crate) fn end_of(credential: &ApplicationCredential) -> Timestamp {
+        let text = credential.expires_at.as_deref().unwrap();
+        let at: jiff::civil::DateTime = text.parse().unwrap();
+        at.to_zoned(jiff::tz::TimeZone::UTC).unwrap().timestamp()
     }
 
     pub(crate) async fn live_ids(&self) -> Vec<String> {
