@@ -12,7 +12,7 @@ use futures::StreamExt as _;
 use keyward::engine::Options;
 use kube::ResourceExt;
 use kube::api::DeleteParams;
-use serde_json::{Value, json};
+use serde_json::json;
 use testbed::keystone;
 use testbed::proxy::Fault;
 
@@ -215,61 +215,6 @@ async fn a_full_user_limit_is_told_and_not_hammered() {
         .annotate_named("ac-two", "example.org/look", "2")
         .await;
     cloud.until("the second", || cloud.settled("ac-two")).await;
-}
-
-/// K3, K8: a definition of somebody else lets it through. Keystone would answer some of it with a server error.
-#[tokio::test]
-async fn nonsense_that_a_definition_lets_through_is_told_and_keystone_is_not_asked() {
-    let cloud = Cloud::without_rules().await;
-    let _operator = cloud.operator().await;
-    let rule = |service: &str, path: &str, method: &str| json!([{ "service": service, "path": path, "method": method }]);
-    let nonsense: [(&str, Value, &str); 11] = [
-        (
-            "accessRules",
-            rule("compute", "servers", "GET"),
-            "access rule",
-        ),
-        ("accessRules", rule("", "/servers", "GET"), "access rule"),
-        (
-            "accessRules",
-            rule("com pute", "/servers", "GET"),
-            "access rule",
-        ),
-        (
-            "accessRules",
-            rule("compute", &format!("/{}", "x".repeat(128)), "GET"),
-            "access rule",
-        ),
-        ("accessRules", rule("compute", "/servers", "FETCH"), "FETCH"),
-        ("roles", json!([""]), "role"),
-        ("roles", json!([]), "role"),
-        ("userName", "".into(), "userName"),
-        ("gracePeriodDays", 365.into(), "gracePeriodDays"),
-        ("gracePeriodDays", 0.into(), "gracePeriodDays"),
-        ("expirationDays", 1.into(), "expirationDays"),
-    ];
-    for (turn, (field, value, _)) in nonsense.iter().enumerate() {
-        let mut object = cloud::named(&format!("ac-{turn}"));
-        object["spec"][field] = value.clone();
-        cloud.create_this(object).await;
-    }
-    for (turn, (field, value, part)) in nonsense.iter().enumerate() {
-        let name = format!("ac-{turn}");
-        cloud
-            .until(&format!("{field} {value} is told"), || async {
-                let ready = cloud.condition(&name, "Ready").await;
-                let told = ready["message"].as_str().unwrap_or_default();
-                ready["status"] == "False"
-                    && ready["reason"] == "InvalidSpec"
-                    && told.contains(part)
-            })
-            .await;
-        cloud.until_this_is_looked_at(&name).await;
-    }
-    assert_eq!(cloud.faults().total(), 0, "Keystone was not asked");
-    // What makes sense is served.
-    cloud.create().await;
-    cloud.until_ready().await;
 }
 
 /// P10: the KeystoneAPI went first. Nothing is forgotten, and what is waited for is said.
