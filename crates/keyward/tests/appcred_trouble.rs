@@ -70,6 +70,7 @@ async fn keystone_failing_at_any_request_loses_nothing() {
     );
     let faults = [
         Fault::Error(500),
+        Fault::DropNotApplied,
         Fault::DropApplied,
         Fault::TimeoutApplied,
         // It gets through, when nobody waits for it any more.
