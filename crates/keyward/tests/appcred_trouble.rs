@@ -113,8 +113,8 @@ async fn lives(n: u64, fault: Fault) -> Vec<String> {
         })
         .await;
     let rotated = cloud.clock.now();
-    // A create that comes so late that its name is free again makes one more. Nobody can know of it before the next
-    // timed look finds it by its mark.
+    // A create that comes so late that its name is free again makes one more. It is found by its mark at the
+    // next timed look: an attempt that was made good is not looked for any earlier.
     cloud
         .until(&case, || async {
             let log = cloud.faults().log();
