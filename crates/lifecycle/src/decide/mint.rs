@@ -15,6 +15,17 @@ use crate::{
 /// After a given-up attempt, look for its late fruit once more after this time.
 pub(super) const SWEEP_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
+/// Whether a request for this version got no clear answer, in this process or in one that died: it may still be under
+/// way, and come to something when the name is free again.
+fn may_be_made_once_more(s: &Scene, version: Version) -> bool {
+    let answered = s
+        .facts
+        .in_hand
+        .as_ref()
+        .is_some_and(|fresh| fresh.version == version);
+    s.facts.issuer.lists && (!answered || s.ledger.setbacks.mint.is_some())
+}
+
 /// From this attempt on, a crash loop waits between attempts.
 const PATIENT_ATTEMPTS: u32 = 3;
 
@@ -41,6 +52,9 @@ pub(super) fn publish_what_is_stored(s: &Scene, _: &mut Waits) -> Option<Choice>
     ledger.current = Some(entry);
     ledger.handled = intent.token.clone().or(ledger.handled);
     ledger.intent = None;
+    if may_be_made_once_more(s, intent.version) {
+        ledger.sweep_at = ledger.sweep_at.or(Some(later(s.now(), SWEEP_AFTER)));
+    }
     ledger.setbacks.mint = None;
     Some(Choice::record(Change::Publish, ledger, Because::Stored))
 }
