@@ -82,7 +82,14 @@ pub trait Source: Send + Sync + std::fmt::Debug {
 
     /// Ends a credential. One that is already gone counts as ended. Its values, where they are still known, are for
     /// issuers where a credential can end itself: the login may be gone or refused by then.
-    async fn revoke(&self, id: &IssuedId, values: Option<&Values>) -> Result<(), SourceError>;
+    /// Ids come from records that others can write to: whoever may end more than the owner's own must find the owner's
+    /// mark on it first.
+    async fn revoke(
+        &self,
+        owner: &Owner,
+        id: &IssuedId,
+        values: Option<&Values>,
+    ) -> Result<(), SourceError>;
 
     /// Whether the issuer no longer honours this credential: the witness after a revoke. Its values, where they are
     /// still known, let the issuer itself refuse them.

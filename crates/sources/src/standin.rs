@@ -191,7 +191,12 @@ impl Source for StandIn {
         }
     }
 
-    async fn revoke(&self, id: &IssuedId, _values: Option<&Values>) -> Result<(), SourceError> {
+    async fn revoke(
+        &self,
+        _owner: &Owner,
+        id: &IssuedId,
+        _values: Option<&Values>,
+    ) -> Result<(), SourceError> {
         self.asks("revoking in", Method::DELETE, &["credentials", id.as_str()])
             .send()
             .await?

@@ -138,7 +138,7 @@ async fn error_bodies_of_every_shape_are_understood_and_none_is_ever_echoed() {
             for error in [
                 source.mint(&order()).await.unwrap_err(),
                 source.list(&owner(), &[]).await.unwrap_err(),
-                source.revoke(&id, None).await.unwrap_err(),
+                source.revoke(&owner(), &id, None).await.unwrap_err(),
                 source.gone(&id, None).await.unwrap_err(),
                 source.used(&id).await.unwrap_err(),
             ] {
@@ -423,14 +423,17 @@ async fn what_cannot_be_a_token_or_an_id_is_never_sent() {
         "99999999999999999999999",
     ] {
         let id = IssuedId::from(odd);
-        let error = source.revoke(&id, Some(&values())).await.unwrap_err();
+        let error = source
+            .revoke(&owner(), &id, Some(&values()))
+            .await
+            .unwrap_err();
         assert_eq!(error.kind, TroubleKind::Rejected, "{odd}");
         assert!(source.gone(&id, Some(&values())).await.is_err(), "{odd}");
     }
     let personal = PersonalToken::new(server, Some(&SecretValue::new(LOGIN)), "token");
     assert!(
         personal
-            .revoke(&IssuedId::from("self"), None)
+            .revoke(&owner(), &IssuedId::from("self"), None)
             .await
             .is_err()
     );

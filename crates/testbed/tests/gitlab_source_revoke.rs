@@ -44,7 +44,7 @@ async fn a_project_that_we_no_longer_see_is_not_a_token_that_is_gone() {
         Home::Project("team/app".into()),
         Some(&on.strangers_token()),
     );
-    let error = blind.revoke(&minted.id, None).await.unwrap_err();
+    let error = blind.revoke(&owner(), &minted.id, None).await.unwrap_err();
     assert_eq!(error.kind, TroubleKind::Rejected);
     assert!(error.detail.contains("lost sight"), "{error}");
     assert_eq!(
@@ -56,7 +56,7 @@ async fn a_project_that_we_no_longer_see_is_not_a_token_that_is_gone() {
     assert_eq!(on.gitlab.use_token(value_of(&minted.values)), Use::Works);
     // The token itself can still be used to end it.
     blind
-        .revoke(&minted.id, Some(&minted.values))
+        .revoke(&owner(), &minted.id, Some(&minted.values))
         .await
         .unwrap();
     assert_eq!(on.gitlab.use_token(value_of(&minted.values)), Use::Revoked);
@@ -70,14 +70,14 @@ async fn a_404_about_the_project_that_the_project_contradicts_ends_nothing() {
     on.gitlab
         .faults()
         .next(gitlab::REVOKE_PROJECT_TOKEN, Fault::Error(404));
-    let error = source.revoke(&minted.id, None).await.unwrap_err();
+    let error = source.revoke(&owner(), &minted.id, None).await.unwrap_err();
     assert_eq!(error.kind, TroubleKind::Unexpected, "{error}");
-    source.revoke(&minted.id, None).await.unwrap();
+    source.revoke(&owner(), &minted.id, None).await.unwrap();
     // And where the token is indeed gone, the look shows it.
     on.gitlab
         .faults()
         .next(gitlab::REVOKE_PROJECT_TOKEN, Fault::Error(404));
-    source.revoke(&minted.id, None).await.unwrap();
+    source.revoke(&owner(), &minted.id, None).await.unwrap();
 }
 
 #[tokio::test]
@@ -89,8 +89,8 @@ async fn on_old_servers_a_second_revoke_finds_nothing_and_is_fine() {
     let on = OnGitLab::new(settings);
     let source = on.of_project();
     let minted = on.mint(&source, Version::new(1, 1)).await;
-    source.revoke(&minted.id, None).await.unwrap();
-    source.revoke(&minted.id, None).await.unwrap();
+    source.revoke(&owner(), &minted.id, None).await.unwrap();
+    source.revoke(&owner(), &minted.id, None).await.unwrap();
     assert!(source.gone(&minted.id, None).await.unwrap());
     // Its value is not "revoked" there but unknown: GitLab knows the login in the same breath, so this is an answer.
     assert_eq!(
@@ -122,12 +122,12 @@ async fn a_token_ends_itself_when_the_login_is_gone_or_may_not() {
         let version = Version::new(1, u32::try_from(attempt).unwrap() + 1);
         let minted = on.mint(&source, version).await;
         let helpless = of(on.server(), project(), login);
-        assert!(helpless.revoke(&minted.id, None).await.is_err());
+        assert!(helpless.revoke(&owner(), &minted.id, None).await.is_err());
         assert_eq!(on.gitlab.use_token(value_of(&minted.values)), Use::Works);
         let values = Some(&minted.values);
-        helpless.revoke(&minted.id, values).await.unwrap();
+        helpless.revoke(&owner(), &minted.id, values).await.unwrap();
         assert_eq!(on.gitlab.use_token(value_of(&minted.values)), Use::Revoked);
-        helpless.revoke(&minted.id, values).await.unwrap();
+        helpless.revoke(&owner(), &minted.id, values).await.unwrap();
     }
 }
 
@@ -141,7 +141,7 @@ async fn whatever_stands_in_the_secret_no_other_token_is_ended_in_its_stead() {
     let helpless = of(on.server(), Home::Project("team/app".into()), None);
     let values = holding(innocent.value.reveal());
     let error = helpless
-        .revoke(&minted.id, Some(&values))
+        .revoke(&owner(), &minted.id, Some(&values))
         .await
         .unwrap_err();
     assert_eq!(error.kind, TroubleKind::Denied);

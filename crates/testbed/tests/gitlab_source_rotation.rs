@@ -183,20 +183,26 @@ async fn a_personal_token_ends_itself_and_a_newer_one_of_the_same_person_ends_it
     );
     let id = |id: u64| IssuedId::from(id.to_string());
     let source = on.personal(one.value.reveal());
-    source.revoke(&id(one.id), None).await.unwrap();
+    source.revoke(&owner(), &id(one.id), None).await.unwrap();
     assert_eq!(on.gitlab.use_token(one.value.reveal()), Use::Revoked);
     let values = holding(one.value.reveal());
     assert!(source.gone(&id(one.id), Some(&values)).await.unwrap());
-    source.revoke(&id(one.id), Some(&values)).await.unwrap();
+    source
+        .revoke(&owner(), &id(one.id), Some(&values))
+        .await
+        .unwrap();
 
     let three = on
         .gitlab
         .add_token(on.owner, "three", &["self_rotate"], None);
     let newer = on.personal(two.value.reveal());
-    newer.revoke(&id(three.id), None).await.unwrap();
+    newer.revoke(&owner(), &id(three.id), None).await.unwrap();
     assert!(newer.gone(&id(three.id), None).await.unwrap());
     assert_eq!(on.gitlab.use_token(two.value.reveal()), Use::Works);
     let stranger = on.personal(&on.strangers_token());
-    let error = stranger.revoke(&id(two.id), None).await.unwrap_err();
+    let error = stranger
+        .revoke(&owner(), &id(two.id), None)
+        .await
+        .unwrap_err();
     assert_eq!(error.kind, TroubleKind::Rejected);
 }

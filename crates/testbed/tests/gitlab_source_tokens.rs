@@ -163,7 +163,7 @@ async fn a_token_recorded_elsewhere_is_not_taken_for_its_namesake_here() {
     assert_eq!(listed(same.clone()).await, std::slice::from_ref(&same));
     // But what it is ended by is asked where it was recorded, and nowhere else.
     let asked = on.gitlab.journal().len();
-    let error = source.revoke(&same.id, None).await.unwrap_err();
+    let error = source.revoke(&owner(), &same.id, None).await.unwrap_err();
     assert_eq!(error.kind, TroubleKind::Rejected);
     assert!(source.gone(&same.id, Some(&minted.values)).await.is_err());
     assert_eq!(on.gitlab.journal().len(), asked);

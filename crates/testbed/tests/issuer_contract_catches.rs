@@ -121,7 +121,12 @@ impl Source for Flawed {
         self.inner.verify(values).await
     }
 
-    async fn revoke(&self, id: &IssuedId, values: Option<&Values>) -> Result<(), SourceError> {
+    async fn revoke(
+        &self,
+        owner: &Owner,
+        id: &IssuedId,
+        values: Option<&Values>,
+    ) -> Result<(), SourceError> {
         if self.flaw == Flaw::OnlySaysThatItRevoked {
             return Ok(());
         }
@@ -130,7 +135,7 @@ impl Source for Flawed {
             return Err(SourceError::new("revoking", kind, "not found"));
         }
         self.inner
-            .revoke(id, values)
+            .revoke(owner, id, values)
             .await
             .map_err(|error| self.spoil(error, None))
     }

@@ -202,15 +202,15 @@ async fn an_administrator_steps_in(url: &str) {
         Keystone::new(wrong, vec![rule]).with_administrator(Administrator::Is(admin.clone()));
     let denied = |error: SourceError| assert_eq!(error.kind, TroubleKind::Denied, "{error}");
     assert!(!source.gone(&first.id, None).await.unwrap());
-    source.revoke(&first.id, None).await.unwrap();
+    source.revoke(&owner, &first.id, None).await.unwrap();
     assert!(source.gone(&first.id, None).await.unwrap());
     assert!(source.gone(&first.id, Some(&first.values)).await.unwrap());
-    source.revoke(&first.id, None).await.unwrap();
+    source.revoke(&owner, &first.id, None).await.unwrap();
     denied(source.mint(&order(3)).await.unwrap_err());
     denied(source.list(&owner, &[]).await.unwrap_err());
     // It is not recorded whose it is.
     let nobodys = IssuedId::from(sources::keystone::credential_id(&second.id));
-    denied(source.revoke(&nobodys, None).await.unwrap_err());
+    denied(source.revoke(&owner, &nobodys, None).await.unwrap_err());
     let failed = |asked: &proxy::Recorded| {
         asked.line.kind == keystone::LOGIN_BY_PASSWORD && asked.status == Some(401)
     };
@@ -221,7 +221,7 @@ async fn an_administrator_steps_in(url: &str) {
     let listed = leaving.list(&owner, &[]).await.unwrap();
     let ids: Vec<&IssuedId> = listed.iter().map(|issued| &issued.id).collect();
     assert_eq!(ids, [&second.id]);
-    leaving.revoke(&second.id, None).await.unwrap();
+    leaving.revoke(&owner, &second.id, None).await.unwrap();
     assert!(leaving.list(&owner, &[]).await.unwrap().is_empty());
     let nobody = session(&address, "nobody", "service", "x");
     let source = Keystone::new(nobody, Vec::new()).with_administrator(Administrator::Is(admin));
@@ -278,7 +278,7 @@ async fn a_login_is_for_the_domains_it_names(url: &str) {
         let seen = seen.iter().find(|one| one.id == id);
         let of_project = seen.and_then(|one| one.project_id.as_ref());
         assert_eq!(of_project, Some(project), "{user_domain}/{project_domain}");
-        source.revoke(&minted.id, None).await.unwrap();
+        source.revoke(&owner, &minted.id, None).await.unwrap();
     }
     // The other one's password, and a domain that is not there.
     for (user_domain, project_domain) in [

@@ -375,8 +375,13 @@ impl Source for Given {
         self.inner.verify(values).await
     }
 
-    async fn revoke(&self, id: &IssuedId, values: Option<&Values>) -> Result<(), SourceError> {
-        self.inner.revoke(id, values).await
+    async fn revoke(
+        &self,
+        owner: &Owner,
+        id: &IssuedId,
+        values: Option<&Values>,
+    ) -> Result<(), SourceError> {
+        self.inner.revoke(owner, id, values).await
     }
 
     async fn gone(&self, id: &IssuedId, values: Option<&Values>) -> Result<bool, SourceError> {

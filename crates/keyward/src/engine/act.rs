@@ -356,8 +356,10 @@ async fn revoke_at(
         .await
         .map_err(Fault::Issuer)?;
     world.may_begin("revoking")?;
+    let owner = sight.owner(world);
+    let asked = source.revoke(&owner, id, values.as_ref());
     world
-        .at_issuer_unlimited(source, "revoke", source.revoke(id, values.as_ref()))
+        .at_issuer_unlimited(source, "revoke", asked)
         .await
         .map_err(Fault::Issuer)?;
     if let Known::Is(listing) = &mut sight.issued {

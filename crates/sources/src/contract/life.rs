@@ -108,11 +108,11 @@ impl Suite<'_> {
         let owner = self.owner("revoke");
         let minted = self.mint(&owner.mark(Version::new(1, 1))).await;
         assert!(!self.gone(&minted.id).await, "alive before the revoke");
-        self.revoke(&minted.id).await;
+        self.revoke(&owner, &minted.id).await;
         assert!(self.gone(&minted.id).await, "gone after the revoke");
         assert_eq!(self.verify(&minted.values).await, Verdict::Refused);
         assert!(self.list(&owner).await.is_empty());
-        self.revoke(&minted.id).await;
+        self.revoke(&owner, &minted.id).await;
         Shown::Passed
     }
 
@@ -122,7 +122,7 @@ impl Suite<'_> {
         }
         let never = self.bench.never_issued();
         assert!(self.gone(&never).await);
-        self.revoke(&never).await;
+        self.revoke(&self.owner("never"), &never).await;
         Shown::Passed
     }
 
@@ -303,7 +303,7 @@ impl Suite<'_> {
         assert_eq!(self.verify(&minted.values).await, Verdict::Refused);
         assert!(self.gone(&minted.id).await);
         assert!(self.list(&owner).await.is_empty());
-        self.revoke(&minted.id).await;
+        self.revoke(&owner, &minted.id).await;
         Shown::Passed
     }
 }

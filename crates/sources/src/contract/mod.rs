@@ -215,14 +215,14 @@ impl Suite<'_> {
         completed.expect("the issuer knows it").values
     }
 
-    async fn revoke(&self, id: &IssuedId) {
-        let revoked = self.source.revoke(id, None).await;
+    async fn revoke(&self, owner: &Owner, id: &IssuedId) {
+        let revoked = self.source.revoke(owner, id, None).await;
         revoked.unwrap_or_else(|error| panic!("a revoke must succeed here: {error}"));
     }
 
     async fn clean_up(&self, owner: &Owner) {
         for issued in self.list(owner).await {
-            self.revoke(&issued.id).await;
+            self.revoke(owner, &issued.id).await;
         }
         assert!(
             self.list(owner).await.is_empty(),

@@ -30,7 +30,7 @@ impl Suite<'_> {
             "minting with a wrong login",
         );
         self.fails_as(
-            stranger.revoke(&minted.id, None).await,
+            stranger.revoke(&owner, &minted.id, None).await,
             denied,
             "revoking with a wrong login",
         );
@@ -67,7 +67,7 @@ impl Suite<'_> {
                 "minting where nobody is",
             );
             self.fails_as(
-                nobody.revoke(&id, None).await,
+                nobody.revoke(&owner, &id, None).await,
                 unreachable,
                 "revoking where nobody is",
             );

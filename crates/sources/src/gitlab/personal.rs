@@ -152,7 +152,12 @@ impl Source for PersonalToken {
         }
     }
 
-    async fn revoke(&self, id: &IssuedId, values: Option<&Values>) -> Result<(), SourceError> {
+    async fn revoke(
+        &self,
+        _owner: &Owner,
+        id: &IssuedId,
+        values: Option<&Values>,
+    ) -> Result<(), SourceError> {
         let what = "revoking a personal access token";
         let number = self.number(what, id)?;
         if let Some(value) = values.and_then(|values| super::token_in(values, &self.key)) {

@@ -215,7 +215,12 @@ impl Source for ResourceTokens {
         }
     }
 
-    async fn revoke(&self, id: &IssuedId, values: Option<&Values>) -> Result<(), SourceError> {
+    async fn revoke(
+        &self,
+        _owner: &Owner,
+        id: &IssuedId,
+        values: Option<&Values>,
+    ) -> Result<(), SourceError> {
         let what = "revoking an access token";
         let number = self.number(what, id)?;
         let refused = match self.delete(what, number).await {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use crate::{Minted, Order, SecretValue, Source, SourceError, Values};
 
 pub use admin::Administrator;
+use admin::Ended;
 pub use server::Server;
 pub use session::{Password, Session, Who};
 use wire::{Created, Credential, Rule, Rules};
@@ -90,6 +91,16 @@ struct Name<'a> {
 }
 
 impl<'a> Name<'a> {
+    /// Records can be written to by others: what is no id does not become part of an address.
+    fn checked(act: &str, id: &'a IssuedId) -> Result<Self, SourceError> {
+        let name = Self::of(id);
+        if wire::is_id(name.credential) && name.user.is_none_or(wire::is_id) {
+            return Ok(name);
+        }
+        let detail = "its recorded id is none of Keystone's; nothing was asked";
+        Err(SourceError::new(act, TroubleKind::Rejected, detail))
+    }
+
     fn of(id: &'a IssuedId) -> Self {
         match id.as_str().split_once('@') {
             Some((credential, user)) => Self {
@@ -129,7 +140,8 @@ impl Source for Keystone {
 
     async fn complete(&self, draft: &Values, id: &IssuedId) -> Result<Option<Minted>, SourceError> {
         let what = "looking for an application credential";
-        let reply = self.get(what, id).await?;
+        let name = Name::checked(&self.act(what), id)?;
+        let reply = self.get(what, &name, &self.session).await?;
         if reply.status() == StatusCode::NOT_FOUND {
             return Ok(None);
         }
@@ -235,17 +247,16 @@ impl Source for Keystone {
         }
     }
 
-    async fn revoke(&self, id: &IssuedId, _values: Option<&Values>) -> Result<(), SourceError> {
+    async fn revoke(
+        &self,
+        owner: &Owner,
+        id: &IssuedId,
+        _values: Option<&Values>,
+    ) -> Result<(), SourceError> {
         let what = "revoking an application credential";
-        let name = Name::of(id);
-        let (reply, by) = self
-            .ask_as_either(what, &name, |server, user| {
-                let path = ["users", user, "application_credentials", name.credential];
-                server.request(what, Method::DELETE, path)
-            })
-            .await?;
-        let reply = reply.expect(&[StatusCode::NO_CONTENT, StatusCode::NOT_FOUND])?;
-        if !self.is_own(by) && reply.status() == StatusCode::NO_CONTENT {
+        let name = Name::checked(&self.act(what), id)?;
+        let (ended, by) = self.end_as_either(what, owner, &name).await?;
+        if !self.is_own(by) && ended == Ended::Now {
             tracing::warn!(
                 place = self.session.place(),
                 credential = name.credential,
@@ -255,7 +266,7 @@ impl Source for Keystone {
             );
             by.note_ended(name.credential);
         }
-        if self.rules.is_empty() {
+        if self.rules.is_empty() || ended == Ended::Unseen {
             return Ok(());
         }
         self.remove_rules(&name, by).await
@@ -271,14 +282,9 @@ impl Source for Keystone {
                 Some(_) | None => {}
             }
         }
-        let (what, name) = ("looking for an application credential", Name::of(id));
-        let (reply, _) = self
-            .ask_as_either(what, &name, |server, user| {
-                let path = ["users", user, "application_credentials", name.credential];
-                server.request(what, Method::GET, path)
-            })
-            .await?;
-        let reply = reply.expect(&[StatusCode::OK, StatusCode::NOT_FOUND])?;
+        let what = "looking for an application credential";
+        let name = Name::checked(&self.act(what), id)?;
+        let reply = self.look_as_either(what, &name).await?;
         Ok(reply.status() == StatusCode::NOT_FOUND)
     }
 }
@@ -292,15 +298,18 @@ pub const ISSUER: Issuer = Issuer {
 };
 
 impl Keystone {
-    async fn get(&self, what: &str, id: &IssuedId) -> Result<crate::http::Reply, SourceError> {
-        let name = Name::of(id);
-        self.session
-            .ask(&self.act(what), |server, token| {
-                let user = name.user.unwrap_or(&token.user);
-                let path = ["users", user, "application_credentials", name.credential];
-                server.request(what, Method::GET, path)
-            })
-            .await
+    async fn get(
+        &self,
+        what: &str,
+        name: &Name<'_>,
+        by: &Session,
+    ) -> Result<crate::http::Reply, SourceError> {
+        by.ask(&self.act(what), |server, token| {
+            let user = name.user.unwrap_or(&token.user);
+            let path = ["users", user, "application_credentials", name.credential];
+            server.request(what, Method::GET, path)
+        })
+        .await
     }
 
     /// How Keystone answers a login with these values: 201, 401 or 404. `None`: they cannot be a credential.
@@ -328,8 +337,8 @@ impl Keystone {
         }
     }
 
-    /// Removes the access rules that only this credential had, with the login that ended it. Keystone keeps rules that
-    /// are in use.
+    /// Removes the access rules that only this credential had, with the login that ended it and for the user that was
+    /// seen to have had it. Keystone keeps rules that are in use.
     ///
     /// *If it dies here:* rules without a credential are left; the next revoke of a credential with the same rules
     /// removes them. *Safe to repeat because* a rule that is gone already counts as removed.

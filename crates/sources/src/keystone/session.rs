@@ -251,6 +251,12 @@ impl Session {
         self.ask_beside_others(act, make).await
     }
 
+    /// The id of the user who is logged in, by a login if nobody is.
+    pub(super) async fn user_id(&self, act: &str) -> Result<String, SourceError> {
+        let server = self.server().await?;
+        Ok(self.token(act, &server, None).await?.user)
+    }
+
     pub(super) fn under_way(&self) -> UnderWay<'_> {
         self.server.enter()
     }
