@@ -4,9 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::Request;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use lifecycle::{ClusterId, IssuedId, Owner, TroubleKind, Version};
-use serde_json::json;
+use serde_json::{Value, json};
 use sources::http::Settings;
 use sources::keystone::{
     AC_ID, AC_SECRET, AccessRule, Administrator, Keystone, Password, Server, Session, Who,
@@ -167,4 +170,53 @@ async fn an_id_that_could_be_a_path_is_not_asked_for() {
         assert_kind(&refused, TroubleKind::Rejected);
     }
     assert_eq!(standin.faults().total(), 0);
+}
+
+/// Something at Keystone's address that lets everybody with a password in, and answers everything else so.
+async fn in_place_of_keystone<F>(answer: F) -> Arc<Server>
+where
+    F: Fn() -> Response + Clone + Send + Sync + 'static,
+{
+    let app = axum::Router::new().fallback(async move |request: Request| {
+        let is_login = request.method() == Method::POST;
+        let body = axum::body::to_bytes(request.into_body(), 1 << 20).await;
+        let body = serde_json::from_slice::<Value>(&body.unwrap()).unwrap_or_default();
+        if !is_login || body.pointer("/auth/identity/password").is_none() {
+            return answer();
+        }
+        let token = json!({ "token": {
+            "user": { "id": "abc" },
+            "issued_at": "2026-11-16T00:00:00.000000Z", "expires_at": "2026-11-16T01:00:00.000000Z",
+        } });
+        let headers = [("x-subject-token", "a-token")];
+        (StatusCode::CREATED, headers, axum::Json(token)).into_response()
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(axum::serve(listener, app).into_future());
+    server(&format!("http://{address}/v3"))
+}
+
+/// An ingress answers so while Keystone is away.
+#[tokio::test]
+async fn that_something_is_not_there_is_believed_of_keystone_only() {
+    let other = || (StatusCode::NOT_FOUND, "default backend - 404").into_response();
+    let source = own(&in_place_of_keystone(other).await, "barbican");
+    let values = Values::new()
+        .with(AC_ID, SecretValue::new("0123456789abcdef"))
+        .with(AC_SECRET, SecretValue::new("some value"));
+    let (owner, id) = (owner("some"), IssuedId::from("0123456789abcdef@abc"));
+    let doubts = [
+        source.gone(&id, Some(&values)).await.map(drop),
+        source.gone(&id, None).await.map(drop),
+        source.verify(&values).await.map(drop),
+        source.complete(&values, &id).await.map(drop),
+        source.revoke(&owner, &id, None).await,
+        source.list(&owner, &[]).await.map(drop),
+    ];
+    for doubt in doubts {
+        let doubt = doubt.unwrap_err();
+        assert_kind(&doubt, TroubleKind::Unexpected);
+        assert!(doubt.detail.contains("else than Keystone"), "{doubt}");
+    }
 }

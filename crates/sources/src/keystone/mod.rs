@@ -328,7 +328,8 @@ impl Keystone {
             .query(server::NO_CATALOGUE)
             .json(body.get())
             .send()
-            .await?;
+            .await
+            .and_then(wire::from_keystone)?;
         match reply.status() {
             status @ (StatusCode::CREATED | StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND) => {
                 Ok(Some(status))

@@ -274,7 +274,8 @@ impl Session {
             let reply = make(&server, &token)
                 .secret_header(AUTH_TOKEN.clone(), token.value.expose())
                 .send()
-                .await?;
+                .await
+                .and_then(wire::from_keystone)?;
             if reply.status() != StatusCode::UNAUTHORIZED {
                 self.state().refuses_fresh = None;
                 return Ok(reply);
@@ -337,7 +338,8 @@ impl Session {
             .query(NO_CATALOGUE)
             .json(body.get())
             .send()
-            .await?;
+            .await
+            .and_then(wire::from_keystone)?;
         if reply.status() == StatusCode::UNAUTHORIZED {
             let mut state = self.state();
             if state.password.version == password.version {

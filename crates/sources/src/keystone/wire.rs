@@ -4,11 +4,13 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use lifecycle::TroubleKind;
+use reqwest::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use zeroize::Zeroize;
 
 use super::{Wish, keystone_time};
+use crate::http::Reply;
 use crate::{SecretValue, SourceError};
 
 /// A body with a secret in it: wiped when it goes, never printed.
@@ -202,6 +204,30 @@ pub(super) fn is_id(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
 }
 
+/// The answer, unless it is a 404 in other words than Keystone's: whatever stands in front of a Keystone says 404 while
+/// that is away, and "there is no such credential" must be Keystone's own word.
+pub(super) fn from_keystone(reply: Reply) -> Result<Reply, SourceError> {
+    if reply.status() != StatusCode::NOT_FOUND || says_not_found(reply.body()) {
+        return Ok(reply);
+    }
+    Err(reply.error(
+        TroubleKind::Unexpected,
+        "something else than Keystone answered (404, but not in Keystone's words); is Keystone up behind its address, and is that its address?",
+    ))
+}
+
+fn says_not_found(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Said {
+        error: Code,
+    }
+    #[derive(Deserialize)]
+    struct Code {
+        code: u16,
+    }
+    serde_json::from_slice::<Said>(body).is_ok_and(|said| said.error.code == 404)
+}
+
 /// Whether a 403 speaks of the number of application credentials.
 pub(super) fn says_limit(body: &[u8]) -> bool {
     #[derive(Deserialize)]
@@ -226,6 +252,22 @@ mod tests {
         assert_eq!(time("2027-11-15T18:44:13.250000"), Some(at));
         assert_eq!(time("2027-11-15T18:44:13.250000Z"), Some(at));
         assert_eq!(time("soon"), None);
+    }
+
+    #[test]
+    fn only_keystones_own_words_say_that_something_is_not_there() {
+        let own = br#"{"error":{"code":404,"message":"Could not find it.","title":"Not Found"}}"#;
+        assert!(says_not_found(own));
+        let others: [&[u8]; 5] = [
+            b"",
+            b"default backend - 404",
+            b"<html><h1>404 Not Found</h1></html>",
+            br#"{"code":404,"title":"Not Found"}"#,
+            br#"{"error":{"code":503}}"#,
+        ];
+        for other in others {
+            assert!(!says_not_found(other));
+        }
     }
 
     #[test]
