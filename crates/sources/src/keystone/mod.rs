@@ -8,6 +8,7 @@ mod admin;
 mod listing;
 mod server;
 mod session;
+mod standing;
 mod wire;
 
 use async_trait::async_trait;
@@ -22,7 +23,8 @@ use crate::{Minted, Order, SecretValue, Source, SourceError, Values};
 pub use admin::Administrator;
 use admin::Ended;
 pub use server::Server;
-pub use session::{Password, Session, Who};
+pub use session::{Session, Who};
+pub use standing::Password;
 use wire::{Created, Credential, Rule, Rules};
 
 /// Key of the credential's id in its [`Values`]; not secret.
@@ -234,16 +236,17 @@ impl Source for Keystone {
     }
 
     async fn verify(&self, values: &Values) -> Result<Verdict, SourceError> {
-        match self.log_in_with(values).await? {
-            Some(StatusCode::CREATED) => {
-                self.session.saw_a_login_work();
+        let id = values.get(AC_ID).and_then(SecretValue::expose_str);
+        match (self.log_in_with(values).await?, id) {
+            (Some(StatusCode::CREATED), Some(id)) => {
+                self.session.saw_work(id);
                 Ok(Verdict::Works)
             }
-            Some(StatusCode::UNAUTHORIZED) => {
-                self.session.saw_a_login_fail();
+            (Some(StatusCode::UNAUTHORIZED), Some(id)) => {
+                self.session.saw_fail(id);
                 Ok(Verdict::Refused)
             }
-            Some(_) | None => Ok(Verdict::Refused),
+            (Some(_) | None, _) => Ok(Verdict::Refused),
         }
     }
 

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use super::credential_id;
 use super::listing::Rounds;
 use super::server::{Busy, Discovered, NO_CATALOGUE, Server, UnderWay};
+use super::standing::{Password, Standing, State, Token};
 use super::wire::{self, Credential, Listed, TokenReply};
 use crate::http::{Reply, Request};
 use crate::{SecretValue, SourceError};
@@ -42,13 +43,6 @@ pub struct Who {
     pub project_domain: String,
 }
 
-/// A password, and a text that changes whenever the one that stands in its Secret does.
-#[derive(Debug, Clone)]
-pub struct Password {
-    pub value: SecretValue,
-    pub version: String,
-}
-
 /// One user's login at one Keystone.
 pub struct Session {
     server: Arc<Server>,
@@ -65,35 +59,6 @@ pub struct Session {
     no_password: Option<String>,
 }
 
-struct State {
-    password: Password,
-    token: Option<Token>,
-    standing: Standing,
-    /// Since when Keystone refuses tokens that it has just given out.
-    refuses_fresh: Option<Instant>,
-}
-
-/// What Keystone thinks of the password, as far as it told.
-///
-/// Wrong passwords are counted there, and lock the account for everybody who still uses it. So a refused one is not
-/// tried again until another stands in its Secret, or until an application credential of the same user that was refused as well
-/// works again: then it was the user that was shut out, not the password that was wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Untried,
-    Refused,
-    RefusedWithCredentials,
-    /// There is no password that could be tried.
-    Absent,
-}
-
-#[derive(Clone)]
-pub(super) struct Token {
-    value: SecretValue,
-    pub(super) user: String,
-    until: Instant,
-}
-
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
@@ -108,12 +73,7 @@ impl Session {
         Self {
             server,
             who,
-            state: Mutex::new(State {
-                password,
-                token: None,
-                standing: Standing::Untried,
-                refuses_fresh: None,
-            }),
+            state: Mutex::new(State::new(password, Standing::Untried)),
             turn: tokio::sync::Mutex::default(),
             lists: Rounds::default(),
             lists_of_others: Mutex::default(),
@@ -136,14 +96,7 @@ impl Session {
 
     /// The password as it stands in its Secret now. A new one ends the old login, and allows a new try.
     pub fn offer(&self, password: Password) {
-        let mut state = self.state();
-        if state.password.value.expose() != password.value.expose() {
-            state.token = None;
-        }
-        if state.password.version != password.version {
-            state.standing = Standing::Untried;
-        }
-        state.password = password;
+        self.state().offer(password);
     }
 
     pub fn user(&self) -> &str {
@@ -175,18 +128,12 @@ impl Session {
         self.server.discovered().await
     }
 
-    pub(super) fn saw_a_login_fail(&self) {
-        let mut state = self.state();
-        if state.standing == Standing::Refused {
-            state.standing = Standing::RefusedWithCredentials;
-        }
+    pub(super) fn saw_fail(&self, credential: &str) {
+        self.state().saw_fail(credential);
     }
 
-    pub(super) fn saw_a_login_work(&self) {
-        let mut state = self.state();
-        if state.standing == Standing::RefusedWithCredentials {
-            state.standing = Standing::Untried;
-        }
+    pub(super) fn saw_work(&self, credential: &str) {
+        self.state().saw_work(credential);
     }
 
     /// Every application credential of the user, from a list begun after this call.
@@ -341,15 +288,12 @@ impl Session {
             .await
             .and_then(wire::from_keystone)?;
         if reply.status() == StatusCode::UNAUTHORIZED {
-            let mut state = self.state();
-            if state.password.version == password.version {
-                state.standing = Standing::Refused;
-            }
+            self.state().refuse(&password);
             return Err(self.refused(act));
         }
         let reply = reply.expect(&[StatusCode::CREATED])?;
         let token = read_token(&reply, begun)?;
-        self.state().token = Some(token.clone());
+        self.state().keep(&token, &password);
         Ok(token)
     }
 
