@@ -97,3 +97,33 @@ async fn a_record_that_names_another_users_credential_does_not_end_it() {
         .await;
     assert_eq!(cloud.log_in(&victim).await, 201);
 }
+
+/// M2: every key of a Secret is a password of its own.
+#[tokio::test]
+async fn six_resources_with_six_wrong_passwords_of_one_user_do_not_lock_it_out() {
+    let cloud = Cloud::locking_accounts().await;
+    for n in 0..6 {
+        let key = format!("Wrong{n}");
+        let data = json!({ key.as_str(): format!("wrong {n}") });
+        cloud.write(cloud::PASSWORDS, &data).await.unwrap();
+        let mut object = cloud::named(&format!("ac-{n}"));
+        object["spec"]["passwordSelector"] = key.into();
+        cloud.create_this(object).await;
+    }
+    let _operator = cloud.operator().await;
+    cloud
+        .until("all were refused", || async {
+            for n in 0..6 {
+                let ready = cloud.condition(&format!("ac-{n}"), "Ready").await;
+                if ready["reason"] != "IssuerDenied" {
+                    return false;
+                }
+            }
+            true
+        })
+        .await;
+    assert_eq!(cloud.logins(401), 2);
+    let password = keystone::password_of(USER);
+    let let_in = cloud.admin.log_in_with_password(USER, &password).await;
+    assert_eq!(let_in.unwrap(), 201);
+}

@@ -220,3 +220,41 @@ async fn that_something_is_not_there_is_believed_of_keystone_only() {
         assert!(doubt.detail.contains("else than Keystone"), "{doubt}");
     }
 }
+
+/// Each of them comes from another Secret, or from another key.
+#[tokio::test]
+async fn six_wrong_passwords_of_one_user_do_not_lock_it_out() {
+    let lockout = keystone::Lockout {
+        attempts: 3,
+        lasts: Duration::from_mins(30),
+    };
+    let options = keystone::Options {
+        lockout: Some(lockout),
+        ..keystone::Options::default()
+    };
+    let standin = StandIn::start(options).unwrap();
+    let server = server(&standin.url());
+    let tries = (0..6).map(|n| {
+        let user = if n % 2 == 0 { "barbican" } else { "Barbican" };
+        let session = session(&server, user, "service", &format!("wrong {n}"));
+        tokio::spawn(async move {
+            let source = Keystone::new(session, Vec::new());
+            source.list(&owner("some"), &[]).await.unwrap_err()
+        })
+    });
+    let tries: Vec<_> = tries.collect();
+    let mut held_back = 0;
+    for refused in tries {
+        let refused = refused.await.unwrap();
+        assert_kind(&refused, TroubleKind::Denied);
+        if refused.detail.contains("two other passwords of user") {
+            assert!(refused.wait.is_some());
+            held_back += 1;
+        }
+    }
+    assert_eq!(held_back, 4);
+    let admin = Admin::new(&standin.url());
+    let password = keystone::password_of("barbican");
+    let let_in = admin.log_in_with_password("barbican", &password).await;
+    assert_eq!(let_in.unwrap(), 201, "two wrong passwords lock nobody out");
+}

@@ -6,6 +6,7 @@
 
 mod admin;
 mod listing;
+mod refusals;
 mod server;
 mod session;
 mod standing;

@@ -7,6 +7,7 @@ use reqwest::{Method, StatusCode, Url};
 use serde::Deserialize;
 use tokio::sync::{OnceCell, watch};
 
+use super::refusals::AllRefusals;
 use crate::SourceError;
 use crate::http::{Http, Request, Settings};
 
@@ -17,6 +18,7 @@ pub struct Server {
     /// Path of version 3, in segments.
     root: OnceCell<Vec<String>>,
     under_way: watch::Sender<Busy>,
+    refusals: AllRefusals,
 }
 
 /// Requests under way, lists left out.
@@ -75,11 +77,16 @@ impl Server {
             http,
             root: OnceCell::new(),
             under_way: watch::Sender::default(),
+            refusals: AllRefusals::default(),
         })
     }
 
     pub fn place(&self) -> &str {
         &self.place
+    }
+
+    pub(super) fn refusals(&self) -> &AllRefusals {
+        &self.refusals
     }
 
     pub(super) fn enter(&self) -> UnderWay<'_> {

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::credential_id;
 use super::listing::Rounds;
+use super::refusals::Seat;
 use super::server::{Busy, Discovered, NO_CATALOGUE, Server, UnderWay};
 use super::standing::{Password, Standing, State, Token};
 use super::wire::{self, Credential, Listed, TokenReply};
@@ -48,6 +49,7 @@ pub struct Session {
     server: Arc<Server>,
     who: Who,
     state: Mutex<State>,
+    seat: Seat,
     /// One login at a time: those who wait for it share its token.
     turn: tokio::sync::Mutex<()>,
     lists: Rounds<Vec<Credential>>,
@@ -71,10 +73,11 @@ impl fmt::Debug for Session {
 impl Session {
     pub fn new(server: Arc<Server>, who: Who, password: Password) -> Self {
         Self {
-            server,
             who,
             state: Mutex::new(State::new(password, Standing::Untried)),
+            seat: server.refusals().seat(),
             turn: tokio::sync::Mutex::default(),
+            server,
             lists: Rounds::default(),
             lists_of_others: Mutex::default(),
             ended: Mutex::default(),
@@ -278,6 +281,11 @@ impl Session {
                 "the password is not text (UTF-8)",
             ));
         };
+        let refusals = self.server.refusals().of(&self.who);
+        let mut refusals = refusals.lock().await;
+        if let Some(wait) = refusals.wait(self.seat, Instant::now()) {
+            return Err(self.others_were_refused(act, wait));
+        }
         let begun = Instant::now();
         let what = format!("logging in as user {}", self.who.user);
         let reply = server
@@ -288,13 +296,28 @@ impl Session {
             .await
             .and_then(wire::from_keystone)?;
         if reply.status() == StatusCode::UNAUTHORIZED {
+            refusals.note(self.seat, begun);
             self.state().refuse(&password);
             return Err(self.refused(act));
         }
         let reply = reply.expect(&[StatusCode::CREATED])?;
         let token = read_token(&reply, begun)?;
+        refusals.forget();
         self.state().keep(&token, &password);
         Ok(token)
+    }
+
+    fn others_were_refused(&self, act: &str, wait: Duration) -> SourceError {
+        let Who {
+            user, user_domain, ..
+        } = &self.who;
+        let detail = format!(
+            "not tried, for Keystone may lock the account: two other passwords of user {user} (domain {user_domain}) were refused within half an hour; correct the Secrets or the resources that name them, and it is tried when that time is over"
+        );
+        SourceError {
+            wait: SignedDuration::try_from(wait).ok(),
+            ..SourceError::new(act, TroubleKind::Denied, detail)
+        }
     }
 
     fn refused(&self, act: &str) -> SourceError {
