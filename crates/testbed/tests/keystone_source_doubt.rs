@@ -18,6 +18,7 @@ use sources::keystone::{
 use sources::{Minted, Order, SecretValue, Source, SourceError, Values};
 use testbed::keystone::standin::StandIn;
 use testbed::keystone::{self, Admin};
+use testbed::proxy::{self, Fault, Proxy};
 
 fn owner(uid: &str) -> Owner {
     Owner::new(ClusterId::of_cluster("a cluster"), uid)
@@ -219,6 +220,33 @@ async fn that_something_is_not_there_is_believed_of_keystone_only() {
         assert_kind(&doubt, TroubleKind::Unexpected);
         assert!(doubt.detail.contains("else than Keystone"), "{doubt}");
     }
+}
+
+/// The request that it waits for may take as long as the list itself.
+#[tokio::test]
+async fn a_list_is_begun_within_the_time_that_it_may_take() {
+    let standin = StandIn::start(keystone::Options::default()).unwrap();
+    let options = proxy::Options {
+        kind: keystone::request_kind,
+        ..proxy::Options::default()
+    };
+    let proxy = Proxy::start(&standin.url(), options).unwrap();
+    let source = Arc::new(own(&server(&proxy.url()), "barbican"));
+    let owner = owner("some");
+    source.list(&owner, &[]).await.unwrap();
+    proxy
+        .faults()
+        .next(keystone::SHOW, Fault::TimeoutNotApplied);
+    let stuck = tokio::spawn({
+        let source = source.clone();
+        async move { source.gone(&IssuedId::from("0123"), None).await }
+    });
+    while proxy.faults().count(keystone::SHOW) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let listed = tokio::time::timeout(Duration::from_millis(2500), source.list(&owner, &[]));
+    assert!(listed.await.unwrap().unwrap().is_empty());
+    stuck.abort();
 }
 
 /// Each of them comes from another Secret, or from another key.

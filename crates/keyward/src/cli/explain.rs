@@ -71,6 +71,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<(), Failure> {
         Reach {
             plain_http: args.allow_plain_http,
             base_urls: Allowed::Only(args.allow_base_url.clone()),
+            request_timeout: None,
         }
     } else {
         Reach::anything()

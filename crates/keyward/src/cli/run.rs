@@ -157,6 +157,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
     let allowed = Reach {
         plain_http: args.allow_plain_http,
         base_urls: Allowed::Only(args.allow_base_url.clone()),
+        request_timeout: Some(args.request_timeout),
     };
     let kinds = chosen(&args.controllers, &allowed)?;
     logs::install(args.log_format, &args.log_level)?;

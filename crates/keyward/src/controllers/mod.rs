@@ -5,16 +5,22 @@ pub mod gitlab;
 pub mod openstack;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::engine::Kind;
 
 /// Every controller there is. Those marked as not for production run only when they are named.
 pub fn all(reach: &Reach) -> Vec<Controller> {
+    let appcred = openstack::appcred::AppCred::new(reach.plain_http);
+    let appcred = match reach.request_timeout {
+        Some(limit) => appcred.within(limit),
+        None => appcred,
+    };
     vec![
         Controller {
             name: "appcred",
             by_default: true,
-            kinds: vec![Arc::new(openstack::appcred::AppCred::new(reach.plain_http))],
+            kinds: vec![Arc::new(appcred)],
         },
         Controller {
             name: "gitlab",
@@ -36,6 +42,8 @@ pub struct Reach {
     pub plain_http: bool,
     /// Every GitLab that resources may name.
     pub base_urls: gitlab::Allowed,
+    /// The longest that a request may take, where that is not the usual.
+    pub request_timeout: Option<Duration>,
 }
 
 impl Reach {
@@ -44,6 +52,7 @@ impl Reach {
         Self {
             plain_http: true,
             base_urls: gitlab::Allowed::Any,
+            request_timeout: None,
         }
     }
 }

@@ -202,7 +202,9 @@ impl Session {
     /// Every application credential of another user, from a list begun after this call.
     async fn list_of(&self, other: &Who) -> Result<Arc<Vec<Credential>>, SourceError> {
         let rounds = self.rounds_for(other);
-        rounds.join(self.busy(), self.list_of_now(other)).await
+        let (patience, busy) = self.busy();
+        let ask = self.list_of_now(other);
+        rounds.join(patience, busy, ask).await
     }
 
     /// A user that is not there any more has none: Keystone deletes them with their user.

@@ -19,9 +19,14 @@ const SOME: usize = 16;
 /// So many that waiting for more is not worth while, however busy Keystone is.
 const ENOUGH: usize = 64;
 
-/// The longest that a list waits: somebody's slow request must not hold up everybody's mints. Two such waits and two
-/// lists must fit into the time that a request may take; work for a hundred mints should fit into one.
+/// The longest that a list waits: work for a hundred mints should fit into it.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a list waits where a request may take this long: somebody's slow request must not hold up everybody's mints.
+/// Two such waits, and the two lists, must fit into the time of one.
+pub(super) fn patience(request: Duration) -> Duration {
+    PATIENCE.min(request / 3)
+}
 
 /// Whether a list is begun for so many.
 fn is_worth_it(joined: usize, busy: &Busy) -> bool {
@@ -76,16 +81,8 @@ impl<T> Round<T> {
 }
 
 impl<T> Rounds<T> {
-    /// The answer of a round that begins after this call.
+    /// The answer of a round that begins after this call, and after this much patience.
     pub(super) async fn join(
-        &self,
-        busy: watch::Receiver<Busy>,
-        ask: impl Future<Output = Result<T, SourceError>>,
-    ) -> Answer<T> {
-        self.join_within(PATIENCE, busy, ask).await
-    }
-
-    async fn join_within(
         &self,
         patience: Duration,
         busy: watch::Receiver<Busy>,
@@ -132,7 +129,7 @@ mod tests {
                     go.acquire().await.unwrap().forget();
                     Ok(number)
                 };
-                *rounds.join(idle(), ask).await.unwrap()
+                *rounds.join(PATIENCE, idle(), ask).await.unwrap()
             })
         };
         let first = join();
@@ -162,7 +159,7 @@ mod tests {
             let rounds = rounds.clone();
             tokio::spawn(async move {
                 rounds
-                    .join(idle(), std::future::pending())
+                    .join(PATIENCE, idle(), std::future::pending())
                     .await
                     .map(|_| ())
             })
@@ -174,7 +171,7 @@ mod tests {
             let rounds = rounds.clone();
             tokio::spawn(async move {
                 rounds
-                    .join(idle(), async { Ok(7) })
+                    .join(PATIENCE, idle(), async { Ok(7) })
                     .await
                     .map(|answer| *answer)
             })
@@ -214,7 +211,7 @@ mod tests {
                 let busy = keystone.subscribe();
                 tokio::spawn(async move {
                     let ask = async { Ok(asked.fetch_add(1, Ordering::SeqCst)) };
-                    rounds.join(busy, ask).await.map(|answer| *answer)
+                    rounds.join(PATIENCE, busy, ask).await.map(|answer| *answer)
                 })
             })
             .collect();
@@ -228,13 +225,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn two_waits_fit_into_the_time_that_a_request_may_take() {
+        for (request, wait) in [(3, 1), (30, 10), (300, 10)] {
+            let wait = Duration::from_secs(wait);
+            assert_eq!(patience(Duration::from_secs(request)), wait);
+        }
+    }
+
     #[tokio::test]
     async fn a_request_that_does_not_end_holds_up_a_list_for_so_long_only() {
         let rounds = Rounds::<u8>::default();
         let keystone = watch::Sender::new(Busy::default());
         keystone.send_modify(Busy::begin);
         let (patience, busy) = (Duration::from_millis(1), keystone.subscribe());
-        let answer = rounds.join_within(patience, busy, async { Ok(7) });
+        let answer = rounds.join(patience, busy, async { Ok(7) });
         assert_eq!(*answer.await.unwrap(), 7);
     }
 

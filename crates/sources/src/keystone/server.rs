@@ -1,12 +1,14 @@
 //! One Keystone: where its version 3 lives.
 
 use std::fmt;
+use std::time::Duration;
 
 use lifecycle::TroubleKind;
 use reqwest::{Method, StatusCode, Url};
 use serde::Deserialize;
 use tokio::sync::{OnceCell, watch};
 
+use super::listing;
 use super::refusals::AllRefusals;
 use crate::SourceError;
 use crate::http::{Http, Request, Settings};
@@ -18,6 +20,7 @@ pub struct Server {
     /// Path of version 3, in segments.
     root: OnceCell<Vec<String>>,
     under_way: watch::Sender<Busy>,
+    patience: Duration,
     refusals: AllRefusals,
 }
 
@@ -77,6 +80,7 @@ impl Server {
             http,
             root: OnceCell::new(),
             under_way: watch::Sender::default(),
+            patience: listing::patience(settings.timeout),
             refusals: AllRefusals::default(),
         })
     }
@@ -87,6 +91,11 @@ impl Server {
 
     pub(super) fn refusals(&self) -> &AllRefusals {
         &self.refusals
+    }
+
+    /// The longest that a list waits.
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
     }
 
     pub(super) fn enter(&self) -> UnderWay<'_> {

@@ -141,7 +141,8 @@ impl Session {
 
     /// Every application credential of the user, from a list begun after this call.
     pub(super) async fn list(&self) -> Result<Arc<Vec<Credential>>, SourceError> {
-        self.lists.join(self.server.busy(), self.list_now()).await
+        let (patience, busy) = (self.server.patience(), self.server.busy());
+        self.lists.join(patience, busy, self.list_now()).await
     }
 
     async fn list_now(&self) -> Result<Vec<Credential>, SourceError> {
@@ -156,8 +157,8 @@ impl Session {
         all.entry(other.clone()).or_default().clone()
     }
 
-    pub(super) fn busy(&self) -> watch::Receiver<Busy> {
-        self.server.busy()
+    pub(super) fn busy(&self) -> (Duration, watch::Receiver<Busy>) {
+        (self.server.patience(), self.server.busy())
     }
 
     /// The list of the user with this id, or of the one who is logged in; `name` is for people.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
@@ -46,6 +47,15 @@ impl AppCred {
         Self {
             resource: ApiResource::erase::<KeystoneApplicationCredential>(&()),
             keystones: Keystones::new(plain_http),
+        }
+    }
+
+    /// With another limit than the usual to the time that a request may take.
+    #[must_use]
+    pub fn within(self, request_timeout: Duration) -> Self {
+        Self {
+            keystones: self.keystones.within(request_timeout),
+            ..self
         }
     }
 }

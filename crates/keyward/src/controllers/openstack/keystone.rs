@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use kube::ResourceExt;
 use kube::api::{ApiResource, DynamicObject};
@@ -26,6 +27,8 @@ const REVOKE_AS_ADMIN: &str = "keyward.dev/revoke-as-admin";
 pub(super) struct Keystones {
     pub(super) resource: ApiResource,
     plain_http: bool,
+    /// The longest that a request may take, where that is not the usual.
+    request_timeout: Option<Duration>,
     servers: Mutex<HashMap<Address, Arc<Server>>>,
     sessions: Mutex<HashMap<Seat, Arc<Session>>>,
     /// What the last look at each namespace's KeystoneAPI showed, for those who report.
@@ -85,9 +88,17 @@ impl Keystones {
         Self {
             resource: ApiResource::erase::<KeystoneAPI>(&()),
             plain_http,
+            request_timeout: None,
             servers: Mutex::default(),
             sessions: Mutex::default(),
             seen: Mutex::default(),
+        }
+    }
+
+    pub(super) fn within(self, request_timeout: Duration) -> Self {
+        Self {
+            request_timeout: Some(request_timeout),
+            ..self
         }
     }
 
@@ -249,10 +260,12 @@ impl Keystones {
         if let Some(server) = servers.get(address) {
             return Ok(server.clone());
         }
+        let usual = Settings::default();
         let settings = Settings {
             ca_bundle: address.ca.clone(),
             allow_plain_http: self.plain_http,
-            ..Settings::default()
+            timeout: self.request_timeout.unwrap_or(usual.timeout),
+            ..usual
         };
         let server = Server::new(&address.url, &settings).map_err(|error| Refusal {
             because: Because::InvalidSpec,
