@@ -222,6 +222,33 @@ async fn that_something_is_not_there_is_believed_of_keystone_only() {
     }
 }
 
+fn list_of(size: usize) -> Response {
+    let one = json!({
+        "id": "0123456789abcdef", "name": "somebody's", "user_id": "abc", "expires_at": null,
+        "description": "x".repeat(900),
+    });
+    let all = vec![one; size / 1000];
+    axum::Json(json!({ "application_credentials": all })).into_response()
+}
+
+#[tokio::test]
+async fn the_list_of_a_user_with_thousands_of_credentials_is_read() {
+    let source = own(&in_place_of_keystone(|| list_of(8 << 20)).await, "barbican");
+    let listed = source.list(&owner("some"), &[]).await.unwrap();
+    assert!(listed.is_empty());
+}
+
+#[tokio::test]
+async fn a_list_that_is_too_long_says_that_the_user_has_too_many() {
+    let source = own(
+        &in_place_of_keystone(|| list_of(40 << 20)).await,
+        "barbican",
+    );
+    let error = source.list(&owner("some"), &[]).await.unwrap_err();
+    let told = error.detail.contains("too many application credentials");
+    assert!(told, "{error}");
+}
+
 /// The request that it waits for may take as long as the list itself.
 #[tokio::test]
 async fn a_list_is_begun_within_the_time_that_it_may_take() {

@@ -208,10 +208,18 @@ fn is_untrusted(error: &(dyn Error + 'static)) -> bool {
     }
 }
 
+/// How long an answer may be.
+#[derive(Clone, Copy)]
+pub(super) struct Limit {
+    pub(super) bytes: usize,
+    /// What it means that it is longer, where more is to be said than that.
+    pub(super) if_longer: Option<&'static str>,
+}
+
 pub(super) async fn read_limited(
     act: String,
     mut response: Response,
-    limit: usize,
+    limit: Limit,
     timeout: Duration,
 ) -> Result<Reply, SourceError> {
     let status = response.status();
@@ -221,12 +229,15 @@ pub(super) async fn read_limited(
         .content_length()
         .and_then(|length| usize::try_from(length).ok())
         .unwrap_or(16 << 10);
-    let mut body = Zeroizing::new(Vec::with_capacity(announced.min(limit)));
+    let mut body = Zeroizing::new(Vec::with_capacity(announced.min(limit.bytes)));
     loop {
         match response.chunk().await {
-            Ok(Some(chunk)) if body.len() + chunk.len() <= limit => append(&mut body, &chunk),
+            Ok(Some(chunk)) if body.len() + chunk.len() <= limit.bytes => append(&mut body, &chunk),
             Ok(Some(_)) => {
-                let detail = format!("the answer is longer than {limit} bytes");
+                let detail = match limit.if_longer {
+                    Some(meaning) => meaning.to_owned(),
+                    None => format!("the answer is longer than {} bytes", limit.bytes),
+                };
                 return Err(SourceError::new(act, TroubleKind::Unexpected, detail));
             }
             Ok(None) => break,

@@ -18,8 +18,8 @@ use zeroize::Zeroizing;
 
 use crate::{SecretValue, SourceError};
 
+use answer::{Limit, read_limited, trouble_of};
 pub use answer::{Reply, kind_of, retry_after};
-use answer::{read_limited, trouble_of};
 
 /// Chooses *ring* as the process's cryptography. Safe to call from anywhere, any number of times.
 pub fn install_crypto() {
@@ -169,7 +169,10 @@ impl Http {
             act: act.into(),
             builder: same_server.then(|| self.client.request(method, url)),
             fault: (!same_server).then_some("the issuer pointed to another server"),
-            body_limit: self.body_limit,
+            limit: Limit {
+                bytes: self.body_limit,
+                if_longer: None,
+            },
             timeout: self.timeout,
         }
     }
@@ -188,7 +191,7 @@ pub struct Request {
     act: String,
     builder: Option<reqwest::RequestBuilder>,
     fault: Option<&'static str>,
-    body_limit: usize,
+    limit: Limit,
     timeout: Duration,
 }
 
@@ -204,6 +207,15 @@ impl Request {
         change: impl FnOnce(reqwest::RequestBuilder) -> reqwest::RequestBuilder,
     ) -> Self {
         self.builder = self.builder.map(change);
+        self
+    }
+
+    /// Takes an answer of so many bytes instead of the usual limit; one that is longer is an error in these words.
+    pub fn at_most(mut self, bytes: usize, if_longer: &'static str) -> Self {
+        self.limit = Limit {
+            bytes,
+            if_longer: Some(if_longer),
+        };
         self
     }
 
@@ -253,7 +265,7 @@ impl Request {
             act,
             builder,
             fault,
-            body_limit,
+            limit,
             timeout,
         } = self;
         let builder = match (builder, fault) {
@@ -267,6 +279,6 @@ impl Request {
             Ok(response) => response,
             Err(error) => return Err(trouble_of(act, &error, timeout)),
         };
-        read_limited(act, response, body_limit, timeout).await
+        read_limited(act, response, limit, timeout).await
     }
 }

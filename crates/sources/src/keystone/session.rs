@@ -32,6 +32,10 @@ const SECOND_OF_A_CHANGE: Duration = Duration::from_secs(2);
 /// So many credentials that were ended for others are remembered: longer than it takes to tell of them.
 const MOST_ENDED: usize = 256;
 
+/// A list has about half a kilobyte for every credential of the user.
+const LONGEST_LIST: usize = 32 << 20;
+const TOO_MANY: &str = "the list is longer than 32 MiB: the user has too many application credentials; delete those that nobody uses";
+
 /// A token is not used in the last part of its life: a request under way must not outlive it.
 const LAST_PART: Duration = Duration::from_mins(1);
 
@@ -172,7 +176,8 @@ impl Session {
             .ask_beside_others(&act, |server, token| {
                 let user = id.unwrap_or(&token.user);
                 let path = ["users", user, "application_credentials"];
-                server.request(&act, Method::GET, path)
+                let request = server.request(&act, Method::GET, path);
+                request.at_most(LONGEST_LIST, TOO_MANY)
             })
             .await?
             .expect(&[StatusCode::OK])?;
