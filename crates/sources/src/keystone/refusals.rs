@@ -78,6 +78,19 @@ impl AllRefusals {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         users.entry(user).or_default().clone()
     }
+
+    /// Whether anything here still counts; the rest is forgotten.
+    pub(super) fn count(&self, now: Instant) -> bool {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        users.retain(|_, refusals| match refusals.try_lock() {
+            Ok(mut refusals) => {
+                refusals.forget_old(now);
+                !refusals.0.is_empty()
+            }
+            Err(_) => true,
+        });
+        !users.is_empty()
+    }
 }
 
 #[cfg(test)]
@@ -110,8 +123,8 @@ mod tests {
         assert_eq!(refusals.wait(all.seat(), now), None);
     }
 
-    #[test]
-    fn a_user_is_the_same_in_capitals_and_at_every_project() {
+    #[tokio::test]
+    async fn a_user_is_the_same_in_capitals_and_at_every_project() {
         let all = AllRefusals::default();
         let who = |user: &str, project: &str| Who {
             user: user.to_owned(),
@@ -119,8 +132,12 @@ mod tests {
             project: project.to_owned(),
             project_domain: "Default".to_owned(),
         };
+        let now = Instant::now();
         let admin = all.of(&who("admin", "admin"));
+        admin.lock().await.note(all.seat(), now);
         assert!(Arc::ptr_eq(&admin, &all.of(&who("Admin ", "service"))));
         assert!(!Arc::ptr_eq(&admin, &all.of(&who("nova", "admin"))));
+        assert!(all.count(now), "somebody was refused");
+        assert!(!all.count(now + COUNTS_FOR));
     }
 }

@@ -1,7 +1,7 @@
 //! One Keystone: where its version 3 lives.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lifecycle::TroubleKind;
 use reqwest::{Method, StatusCode, Url};
@@ -87,6 +87,11 @@ impl Server {
 
     pub fn place(&self) -> &str {
         &self.place
+    }
+
+    /// Whether a wrong password was tried there so lately that it must be remembered.
+    pub fn has_refused(&self, now: Instant) -> bool {
+        self.refusals.count(now)
     }
 
     pub(super) fn refusals(&self) -> &AllRefusals {

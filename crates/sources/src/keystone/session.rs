@@ -106,6 +106,11 @@ impl Session {
         self.state().offer(password);
     }
 
+    /// Whether it must be remembered that this password was refused.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.state().standing, Standing::Refused(_))
+    }
+
     pub fn user(&self) -> &str {
         &self.who.user
     }
