@@ -43,7 +43,7 @@ async fn of_cinder(cloud: &Cloud) -> (String, String) {
     cloud.values_of(secret.as_str().unwrap()).await
 }
 
-/// H6: the record of a resource is an annotation on it.
+/// The record of a resource is an annotation on it.
 #[tokio::test]
 async fn a_record_that_names_another_users_credential_does_not_end_it() {
     let cloud = Cloud::new().await;
@@ -98,7 +98,7 @@ async fn a_record_that_names_another_users_credential_does_not_end_it() {
     assert_eq!(cloud.log_in(&victim).await, 201);
 }
 
-/// M2: every key of a Secret is a password of its own.
+/// Every key of a Secret is a password of its own.
 #[tokio::test]
 async fn six_resources_with_six_wrong_passwords_of_one_user_do_not_lock_it_out() {
     let cloud = Cloud::locking_accounts().await;

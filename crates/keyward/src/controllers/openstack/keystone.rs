@@ -1,5 +1,7 @@
 //! Finding Keystone: its address, its certificates, and who is logged in there.
 
+mod known;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,8 +10,10 @@ use kube::ResourceExt;
 use kube::api::{ApiResource, DynamicObject};
 use lifecycle::{Because, IssuedId, Refusal};
 use sources::SecretValue;
-use sources::http::Settings;
-use sources::keystone::{Administrator, Password, Server, Session, Who};
+use sources::keystone::{Administrator, Password, Session, Who};
+
+use known::Known;
+pub(super) use known::{Address, Login};
 
 use crate::api::keystone::{KeystoneAPI, KeystoneApiSpec, KeystoneApiStatus};
 use crate::engine::trouble::Fault;
@@ -22,19 +26,11 @@ const CA_BUNDLE: &str = "tls-ca-bundle.pem";
 /// administrator's Secret read.
 const REVOKE_AS_ADMIN: &str = "keyward.dev/revoke-as-admin";
 
-/// So long a login is kept that nobody asks for, unless it was refused: forgotten, its password would be tried again.
-const KEPT_FOR: Duration = Duration::from_hours(1);
-
-/// Keystones and logins that are known. Losing them costs a login each.
+/// Finds Keystones, and logs in there.
 #[derive(Debug)]
 pub(super) struct Keystones {
     pub(super) resource: ApiResource,
-    plain_http: bool,
-    /// The longest that a request may take, where that is not the usual.
-    request_timeout: Option<Duration>,
-    servers: Mutex<HashMap<Address, Arc<Server>>>,
-    /// With the moment when somebody last asked for it.
-    sessions: Mutex<HashMap<Seat, (Arc<Session>, Instant)>>,
+    known: Known,
     /// What the last look at each namespace's KeystoneAPI showed, for those who report.
     seen: Mutex<HashMap<String, Result<(), Amiss>>>,
 }
@@ -60,17 +56,6 @@ impl Amiss {
     }
 }
 
-/// One login: namespace, Keystone, user, and where the password comes from. Two Secrets are two logins: else each would
-/// look like a change of the other, and a password that was refused would be tried again and again.
-type Seat = (String, Address, Who, Login);
-
-/// The key of a Secret that a password is under.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Login {
-    pub(super) secret: String,
-    pub(super) key: String,
-}
-
 /// A Keystone, and the administrator it offers.
 #[derive(Debug)]
 pub(super) struct Found {
@@ -80,28 +65,18 @@ pub(super) struct Found {
     unready: Option<String>,
 }
 
-/// Where a Keystone is and whom to trust there.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Address {
-    url: String,
-    ca: Option<Vec<u8>>,
-}
-
 impl Keystones {
     pub(super) fn new(plain_http: bool) -> Self {
         Self {
             resource: ApiResource::erase::<KeystoneAPI>(&()),
-            plain_http,
-            request_timeout: None,
-            servers: Mutex::default(),
-            sessions: Mutex::default(),
+            known: Known::new(plain_http),
             seen: Mutex::default(),
         }
     }
 
     pub(super) fn within(self, request_timeout: Duration) -> Self {
         Self {
-            request_timeout: Some(request_timeout),
+            known: self.known.within(request_timeout),
             ..self
         }
     }
@@ -186,7 +161,7 @@ impl Keystones {
             url: url.clone(),
             ca,
         };
-        if let Err(refusal) = self.server(&address) {
+        if let Err(refusal) = self.known.server(&address) {
             return Ok(Err(Amiss::Wrong(refusal.detail)));
         }
         Ok(Ok(Found {
@@ -231,39 +206,12 @@ impl Keystones {
         let password = password(reader, &login.secret, &login.key).await?;
         let namespace = reader.namespace().to_owned();
         let seat = (namespace, address.clone(), who, login.clone());
-        Ok(self.seated(seat, password, Instant::now())?)
-    }
-
-    /// The login of this seat, the one that is known or a new one.
-    fn seated(
-        &self,
-        seat: Seat,
-        password: Password,
-        now: Instant,
-    ) -> Result<Arc<Session>, Refusal> {
-        let (_, address, who, _) = &seat;
-        let server = self.server(address)?;
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((session, asked)) = sessions.get_mut(&seat) {
-            *asked = now;
-            session.offer(password);
-            return Ok(session.clone());
-        }
-        let session = Arc::new(Session::new(server.clone(), who.clone(), password));
-        sessions.insert(seat, (session.clone(), now));
-        sessions.retain(|_, (session, asked)| {
-            let idle = now.saturating_duration_since(*asked) >= KEPT_FOR;
-            !idle || Arc::strong_count(session) > 1 || session.is_refused()
-        });
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        servers.retain(|_, server| Arc::strong_count(server) > 1 || server.has_refused(now));
-        Ok(session)
+        Ok(self.known.login(seat, password, Instant::now())?)
     }
 
     /// Whether an administrator ended this credential of another user.
     pub(super) fn ended_as_administrator(&self, id: &IssuedId) -> bool {
-        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.values().any(|(session, _)| session.has_ended(id))
+        self.known.has_ended(id)
     }
 
     /// A user whose password is not there.
@@ -273,32 +221,8 @@ impl Keystones {
         who: Who,
         why: String,
     ) -> Result<Arc<Session>, Refusal> {
-        let server = self.server(address)?;
+        let server = self.known.server(address)?;
         Ok(Arc::new(Session::without_password(server, who, why)))
-    }
-
-    fn server(&self, address: &Address) -> Result<Arc<Server>, Refusal> {
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(server) = servers.get(address) {
-            return Ok(server.clone());
-        }
-        let usual = Settings::default();
-        let settings = Settings {
-            ca_bundle: address.ca.clone(),
-            allow_plain_http: self.plain_http,
-            timeout: self.request_timeout.unwrap_or(usual.timeout),
-            ..usual
-        };
-        let server = Server::new(&address.url, &settings).map_err(|error| Refusal {
-            because: Because::InvalidSpec,
-            detail: format!(
-                "the KeystoneAPI's endpoint cannot be used: {}",
-                error.detail
-            ),
-        })?;
-        let server = Arc::new(server);
-        servers.insert(address.clone(), server.clone());
-        Ok(server)
     }
 }
 
@@ -382,92 +306,4 @@ async fn password(reader: &mut Reader<'_>, secret: &str, key: &str) -> Result<Pa
         value: SecretValue::new(&bytes[..end]),
         version,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use sources::keystone::Keystone;
-    use sources::{Source, Values};
-
-    fn seat(port: u16, user: &str, key: &str) -> Seat {
-        let address = Address {
-            url: format!("http://127.0.0.1:{port}/v3"),
-            ca: None,
-        };
-        let who = Who {
-            user: user.to_owned(),
-            user_domain: "Default".to_owned(),
-            project: "service".to_owned(),
-            project_domain: "Default".to_owned(),
-        };
-        let login = Login {
-            secret: "osp-secret".to_owned(),
-            key: key.to_owned(),
-        };
-        ("openstack".to_owned(), address, who, login)
-    }
-
-    fn password() -> Password {
-        Password {
-            value: SecretValue::new("a password"),
-            version: "1".to_owned(),
-        }
-    }
-
-    fn known(keystones: &Keystones) -> (usize, usize) {
-        let servers = keystones.servers.lock().unwrap().len();
-        (servers, keystones.sessions.lock().unwrap().len())
-    }
-
-    #[test]
-    fn a_login_that_nobody_asks_for_is_forgotten_after_an_hour_and_its_keystone_with_it() {
-        let keystones = Keystones::new(false);
-        let begun = Instant::now();
-        let login = |port, key, at| keystones.seated(seat(port, "barbican", key), password(), at);
-        let held = login(1, "held", begun).unwrap();
-        login(1, "asked for", begun).unwrap();
-        login(2, "left", begun).unwrap();
-        let later = begun + KEPT_FOR;
-        login(1, "asked for", later).unwrap();
-        login(1, "another", begun + KEPT_FOR / 2).unwrap();
-        assert_eq!(known(&keystones), (2, 4), "not an hour yet");
-        login(1, "a third", later).unwrap();
-        assert_eq!(known(&keystones), (1, 4), "all but the one that was left");
-        let again = login(1, "held", later).unwrap();
-        assert!(Arc::ptr_eq(&held, &again));
-    }
-
-    /// One request is answered: no.
-    async fn keystone_that_refuses() -> u16 {
-        use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let mut request = [0; 4096];
-            let _ = stream.read(&mut request).await.unwrap();
-            let no = "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n";
-            stream.write_all(no.as_bytes()).await.unwrap();
-        });
-        port
-    }
-
-    #[tokio::test]
-    async fn a_login_that_was_refused_is_never_forgotten() {
-        let keystones = Keystones::new(false);
-        let (port, begun) = (keystone_that_refuses().await, Instant::now());
-        let session = keystones
-            .seated(seat(port, "barbican", "wrong"), password(), begun)
-            .unwrap();
-        let source = Keystone::new(session, Vec::new());
-        let refused = source.complete(&Values::new(), &IssuedId::from("a")).await;
-        assert!(refused.is_err());
-        drop(source);
-        let later = begun + 24 * KEPT_FOR;
-        keystones
-            .seated(seat(1, "cinder", "another"), password(), later)
-            .unwrap();
-        assert_eq!(known(&keystones), (2, 2));
-    }
 }
