@@ -126,6 +126,32 @@ async fn a_predecessors_credential_without_its_value_is_revoked_with_its_resourc
     }
 }
 
+/// An end in status is the designs' way to ask for a rotation. It is a wish, and says nothing about the credential.
+#[tokio::test]
+async fn an_end_that_somebody_wrote_into_status_ends_nothing_for_those_who_hold_it() {
+    let cloud = Cloud::new().await;
+    let first = legacy(&cloud).await;
+    assert!(cloud.hold(LEGACY, HOLDER).await);
+    cloud
+        .edit_status(json!({ "expiresAt": "2001-01-01T00:00:00Z" }))
+        .await;
+    let _operator = cloud.operator().await;
+    cloud.until_rotated_from(&first.0).await;
+    cloud
+        .until("its holder is waited for", || async {
+            cloud.text("heldBy").await.contains(HOLDER)
+        })
+        .await;
+    assert_eq!(cloud.log_in(&first).await, 201);
+    assert_eq!(cloud.live().await.len(), 2);
+    cloud.release(LEGACY, HOLDER).await;
+    cloud
+        .until("it goes when it is released", || async {
+            cloud.live().await.len() == 1
+        })
+        .await;
+}
+
 /// One Secret at a time, each with a number of its own: whoever dies in between leaves the rest to the next.
 #[tokio::test]
 async fn an_operator_that_dies_while_it_takes_over_leaves_the_rest_to_the_next() {
