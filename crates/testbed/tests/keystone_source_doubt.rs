@@ -313,3 +313,27 @@ async fn six_wrong_passwords_of_one_user_do_not_lock_it_out() {
     let let_in = admin.log_in_with_password("barbican", &password).await;
     assert_eq!(let_in.unwrap(), 201, "two wrong passwords lock nobody out");
 }
+
+/// Whoever makes resources with wrong passwords of a user does not keep out those who have the right one.
+#[tokio::test]
+async fn a_password_that_has_worked_is_not_held_back_by_wrong_ones_of_others() {
+    let standin = StandIn::start(keystone::Options::default()).unwrap();
+    let server = server(&standin.url());
+    let right = session(
+        &server,
+        "barbican",
+        "service",
+        &keystone::password_of("barbican"),
+    );
+    let right = Keystone::new(right, Vec::new());
+    right.list(&owner("some"), &[]).await.unwrap();
+    for n in 0..3 {
+        let wrong = session(&server, "barbican", "service", &format!("wrong {n}"));
+        let wrong = Keystone::new(wrong, Vec::new());
+        wrong.list(&owner("other"), &[]).await.unwrap_err();
+    }
+    // Ends its token, so that it has to log in again; and not in the same second.
+    standin.set_password("barbican", &keystone::password_of("barbican"));
+    standin.advance(jiff::SignedDuration::from_secs(2));
+    right.list(&owner("some"), &[]).await.unwrap();
+}

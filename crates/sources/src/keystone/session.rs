@@ -294,7 +294,9 @@ impl Session {
         };
         let refusals = self.server.refusals().of(&self.who);
         let mut refusals = refusals.lock().await;
-        if let Some(wait) = refusals.wait(self.seat, Instant::now()) {
+        // Somebody else's wrong passwords must not keep out one that is right.
+        let proved = self.state().proved;
+        if let Some(wait) = refusals.wait(self.seat, Instant::now()).filter(|_| !proved) {
             return Err(self.others_were_refused(act, wait));
         }
         let begun = Instant::now();

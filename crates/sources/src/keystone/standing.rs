@@ -37,6 +37,8 @@ pub(super) struct State {
     pub(super) password: Password,
     pub(super) token: Option<Token>,
     pub(super) standing: Standing,
+    /// Keystone has let somebody in with this very password: it is none that could lock an account.
+    pub(super) proved: bool,
     /// Since when Keystone refuses tokens that it has just given out.
     pub(super) refuses_fresh: Option<Instant>,
 }
@@ -61,6 +63,7 @@ impl State {
             password,
             token: None,
             standing,
+            proved: false,
             refuses_fresh: None,
         }
     }
@@ -76,6 +79,7 @@ impl State {
         }
         if self.password.version != password.version {
             self.standing = Standing::Untried;
+            self.proved = false;
         }
         self.password = password;
     }
@@ -84,6 +88,7 @@ impl State {
     pub(super) fn keep(&mut self, token: &Token, password: &Password) {
         if self.password.version == password.version {
             self.token = Some(token.clone());
+            self.proved = true;
         }
     }
 
@@ -91,6 +96,7 @@ impl State {
     pub(super) fn refuse(&mut self, password: &Password) {
         if self.password.version == password.version {
             self.standing = Standing::Refused(BTreeSet::new());
+            self.proved = false;
         }
     }
 
