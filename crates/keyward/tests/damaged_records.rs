@@ -143,3 +143,36 @@ async fn a_record_that_cannot_be_mended_is_still_known_to_the_ledger() {
         })
         .await;
 }
+
+/// The ledger is an annotation. Whoever may edit one resource must not get at the Secret of another by it.
+#[tokio::test]
+async fn a_ledger_that_names_the_secret_of_another_resource_does_not_get_it() {
+    let (stage, operator) = settled().await;
+    stage.create_named("other", stage.spec()).await;
+    stage
+        .until("the other one has its Secret", || async {
+            stage.secret("other-1-1").await.is_some() && stage.live().len() == 2
+        })
+        .await;
+    let before = stage.secret("other-1-1").await.unwrap().metadata;
+
+    let object = stage.object().await.unwrap();
+    let ledger = &object.metadata.annotations.unwrap()["keyward.dev/ledger"];
+    let forged = ledger.replace("db-1-1", "other-1-1");
+    assert_ne!(&forged, ledger);
+    stage.annotate("keyward.dev/ledger", Some(&forged)).await;
+    // Its own Secret is gone, so that the name in the ledger is all there is.
+    stage.remove_secret("db-1-1").await;
+    stage
+        .until("it has a new version of its own", || async {
+            stage.clock.jump(60);
+            operator.engine.world().queue.timers.notify_one();
+            stage.version().await.is_some_and(|now| now != "1.1")
+        })
+        .await;
+    let after = stage.secret("other-1-1").await.unwrap().metadata;
+    assert_eq!(after.labels, before.labels);
+    assert_eq!(after.annotations, before.annotations);
+    assert_eq!(after.owner_references, before.owner_references);
+    assert_eq!(after.deletion_timestamp, None);
+}

@@ -54,7 +54,7 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
 fn with_what_is_damaged(sight: &Sight) -> Vec<lifecycle::Stored> {
     let mut secrets = stored(sight.kind.as_ref(), &sight.secrets);
     for one in &mut secrets {
-        one.damaged = sight.damaged.iter().any(|uid| uid == one.uid.as_str());
+        one.damaged = sight.damaged.iter().any(|damaged| damaged.awaits(&one.uid));
     }
     secrets
 }

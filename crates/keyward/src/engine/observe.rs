@@ -13,10 +13,11 @@ use sources::{Source, Values};
 
 use super::horizon::Horizon;
 use super::reader::Inputs;
+use super::recorded::{self, Damaged};
 use super::trouble::Fault;
 use super::waiting::Awaited;
 use super::world::World;
-use super::{Key, Kind, names, obstacle, recorded, secrets};
+use super::{Key, Kind, names, obstacle, secrets};
 
 /// How many Secrets that are gone are remembered: their late events must not wake anybody.
 const MOST_GONE: usize = 16;
@@ -36,8 +37,7 @@ pub struct Sight {
     pub heirlooms: Option<Vec<Secret>>,
     /// This pass has tried to bring the annotations of its Secret up to date, whatever came of it.
     pub annotated: bool,
-    /// Secrets (by uid) that lack their record; what is in `secrets` has it.
-    pub damaged: Vec<String>,
+    pub damaged: Vec<Damaged>,
     /// The newest that was seen of each object: no look may show anything older.
     pub horizon: Horizon,
     pub source: Result<Arc<dyn Source>, Refusal>,
@@ -156,7 +156,7 @@ impl Sight {
     pub fn saw_secret(&mut self, secret: Secret) {
         let uid = secret.uid();
         match self.secrets.iter_mut().find(|known| known.uid() == uid) {
-            Some(known) if secrets::read(self.kind.as_ref(), &secret).is_none() => {
+            Some(known) if self.damaged.iter().any(|damaged| damaged.is(&secret)) => {
                 *known = secrets::with_the_record_of(known, secret);
             }
             Some(known) => *known = secret,

@@ -14,8 +14,27 @@ use super::trouble::Fault;
 use super::world::World;
 use super::{Kind, names};
 
-/// Completes what the list of a resource's Secrets showed by what its ledger records, and says which of them (by uid)
-/// lack their own record.
+/// A Secret that lacks its record; what is known of it has the one that the ledger keeps.
+#[derive(Debug)]
+pub struct Damaged {
+    uid: Option<String>,
+    /// This pass has tried to mend it, whatever came of it.
+    tried: bool,
+}
+
+impl Damaged {
+    pub(super) fn is(&self, secret: &Secret) -> bool {
+        self.uid == secret.uid()
+    }
+
+    /// Whether it is to be mended.
+    pub(super) fn awaits(&self, uid: &SecretUid) -> bool {
+        !self.tried && self.uid.as_deref() == Some(uid.as_str())
+    }
+}
+
+/// Completes what the list of a resource's Secrets showed by what its ledger records, and says which of them lack their
+/// own record.
 ///
 /// That a Secret is gone means that nobody can hold it, which is too much to conclude from a list that may be old, or
 /// from labels that anybody can take off: it is asked for by name.
@@ -24,7 +43,7 @@ pub(super) async fn complete(
     kind: &dyn Kind,
     object: &DynamicObject,
     found: &mut Vec<Secret>,
-) -> Result<Vec<String>, Fault> {
+) -> Result<Vec<Damaged>, Fault> {
     let ledger = object.annotations().get(names::LEDGER).map(String::as_str);
     let LedgerState::Is(ledger) = LedgerState::read(ledger) else {
         return Ok(Vec::new());
@@ -44,14 +63,20 @@ pub(super) async fn complete(
                 return Err(Fault::Past);
             }
             if versioned && was_ours(kind, object, &secret, entry) {
-                damaged.extend(secret.uid());
+                damaged.push(Damaged {
+                    uid: secret.uid(),
+                    tried: false,
+                });
                 found.push(with_record(kind, object, secret, entry));
             }
             continue;
         };
         if versioned && secrets::read(kind, &found[at]).is_none() {
             let secret = found.swap_remove(at);
-            damaged.extend(secret.uid());
+            damaged.push(Damaged {
+                uid: secret.uid(),
+                tried: false,
+            });
             found.push(with_record(kind, object, secret, entry));
         }
     }
@@ -59,19 +84,23 @@ pub(super) async fn complete(
 }
 
 /// Whether a Secret without our label is the one that the ledger speaks of, and not another under its name. One trace
-/// is enough: to take it for gone would be to revoke what somebody may hold.
+/// is enough: to take it for gone would be to revoke what somebody may hold. But one that says whose it is, and does not
+/// name this resource, is that other's: the ledger is an annotation, and whoever may edit it must not get at the Secrets
+/// of others.
 fn was_ours(kind: &dyn Kind, object: &DynamicObject, secret: &Secret, entry: &Entry) -> bool {
-    let uid = object.uid();
-    let owned = secret
-        .owner_references()
-        .iter()
-        .any(|owner| Some(&owner.uid) == uid.as_ref());
+    let (uid, owners) = (object.uid(), secret.owner_references());
+    if owners.iter().any(|owner| Some(&owner.uid) == uid.as_ref()) {
+        return true;
+    }
+    if secret.labels().contains_key(names::OWNER_UID) || !owners.is_empty() {
+        return false;
+    }
     let protected = secret
         .finalizers()
         .iter()
         .any(|one| one == kind.secret_finalizer());
     let named = secret.annotations().get(names::ISSUED_ID);
-    owned || protected || named.is_some_and(|id| *id == entry.id.to_string())
+    protected || named.is_some_and(|id| *id == entry.id.to_string())
 }
 
 /// The Secret as it would be with its record.
@@ -91,7 +120,9 @@ fn with_record(kind: &dyn Kind, object: &DynamicObject, secret: Secret, entry: &
 /// writes what is there already.
 pub(super) async fn mend(world: &World, sight: &mut Sight, uid: &SecretUid) -> Result<(), Fault> {
     // Once in a pass: that somebody forbids it holds nothing up, since the ledger knows what the Secret does not say.
-    sight.damaged.retain(|damaged| damaged != uid.as_str());
+    for damaged in sight.damaged.iter_mut().filter(|one| one.awaits(uid)) {
+        damaged.tried = true;
+    }
     let is_it = |secret: &&Secret| secret.uid().as_deref() == Some(uid.as_str());
     let Some(secret) = sight.secrets.iter().find(is_it) else {
         return Ok(());
