@@ -31,6 +31,10 @@ pub struct Facts {
     /// was found counts until the ledger is written; facts that do not speak of a predecessor have none.
     #[serde(default = "heirloom::no_predecessor")]
     pub heirlooms: Option<Vec<Heirloom>>,
+    /// Secrets that bear this resource's label and say themselves that they are something else: copies, mostly. They are
+    /// left alone, and told of.
+    #[serde(default)]
+    pub lookalikes: Vec<Lookalike>,
     /// In place: the Secret lacks annotations that the spec asks for, or bears some that it no longer does; and this pass
     /// has not tried to change that. Never so of a Secret that is being deleted, or of a spec that cannot be served.
     #[serde(default)]
@@ -71,6 +75,10 @@ pub struct Facts {
     /// a request of a dead or sleeping process may still be under way.
     #[serde(default)]
     pub mine: Option<Version>,
+    /// Secrets that this pass itself stored, value and all. Any other was perhaps put there by somebody else, whatever
+    /// its labels say.
+    #[serde(default)]
+    pub stored: Vec<SecretUid>,
     /// The issuer said that the name was taken when this pass asked for it.
     #[serde(default)]
     pub duplicate: bool,
@@ -307,6 +315,10 @@ pub struct Stored {
     /// Somebody took its record off; what stands here is what the ledger has of it.
     #[serde(default)]
     pub damaged: bool,
+    /// The ledger speaks of it, and all that it says of itself names another resource: who holds it counts, but nothing
+    /// is done to it.
+    #[serde(default)]
+    pub disputed: bool,
     /// Every finalizer on it that is not ours.
     #[serde(default)]
     pub holders: Vec<Holder>,
@@ -314,8 +326,8 @@ pub struct Stored {
     /// Of a self-rotating credential: the version that the value in it may have been rotated into.
     #[serde(default)]
     pub claim: Option<Version>,
-    /// The value is there and is the one we wrote, or, of a self-rotating credential, the one that was there when the
-    /// Secret was reserved last.
+    /// The value is there and is the one we wrote; of a draft, the one whose digest the ledger has; of a self-rotating
+    /// credential, the one that was there when the Secret was reserved last.
     #[serde(default = "yes")]
     pub intact: bool,
 }
@@ -326,6 +338,17 @@ fn unknown_print() -> Fingerprint {
 
 fn yes() -> bool {
     true
+}
+
+/// A Secret with our label that is not one of this resource's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lookalike {
+    pub name: SecretName,
+    pub uid: SecretUid,
+    /// It is being deleted, and our finalizer, which it was copied with, keeps it.
+    #[serde(default)]
+    pub kept_by_us: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -355,11 +378,15 @@ pub struct Answer<T> {
 
 pub type Listing = Vec<Issued>;
 
-/// A credential at the issuer that bears our mark.
+/// A credential at the issuer that bears our mark, or that one of our records speaks of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issued {
     pub id: IssuedId,
     pub version: Version,
+    /// Its name at the issuer is the mark of this resource and this version. One that is only recorded, because a
+    /// predecessor made it, bears another name.
+    #[serde(default = "yes")]
+    pub marked: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Because, Fingerprint, IssuedId, SecretName, TroubleKind, Version};
+use crate::{
+    Because, ClusterId, Fingerprint, IssuedId, SecretName, SecretUid, Stored, TroubleKind, Version,
+};
 
 /// What must be remembered and cannot be observed. One per resource, in one annotation, written only by compare-and-swap.
 ///
@@ -59,6 +61,11 @@ impl Ledger {
             || self.retiring.iter().any(|entry| entry.version == version)
     }
 
+    /// The version that is written down here as made, current or on its way out.
+    pub fn entry(&self, version: Version) -> Option<&Entry> {
+        self.entries().find(|entry| entry.version == version)
+    }
+
     /// Where a version lives, or is being asked for, by what was written down then.
     pub fn source_of(&self, version: Version) -> Option<&Arc<str>> {
         let open = self
@@ -82,10 +89,7 @@ impl Ledger {
     }
 
     pub fn records_id(&self, id: &IssuedId) -> bool {
-        self.current
-            .iter()
-            .chain(&self.retiring)
-            .any(|entry| entry.id == *id)
+        self.entries().any(|entry| entry.id == *id)
     }
 }
 
@@ -110,22 +114,46 @@ pub enum LedgerState {
     Unreadable,
     /// Written by a newer Keyward: touching it would lose what we do not understand.
     Newer,
+    /// It names another resource, as on a copy or after a restore: nothing in it counts here.
+    OfAnother(Option<Box<Bearer>>),
     Is(Box<Ledger>),
+}
+
+/// The one resource that a ledger speaks of. People copy resources with their annotations, and restore them under
+/// another uid: a record counts only for the resource it names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bearer {
+    pub cluster: ClusterId,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
 }
 
 /// The form in the annotation: the format's number stands outside, so that any Keyward can tell whether it may read on.
 #[derive(Serialize, Deserialize)]
 struct Envelope {
     v: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    of: Option<Bearer>,
     #[serde(flatten)]
     rest: serde_json::Map<String, serde_json::Value>,
 }
 
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+
+/// In this format a ledger did not say whose it is.
+const WITHOUT_BEARER: u32 = 1;
 
 impl LedgerState {
-    /// Reads the annotation. Bounded: an annotation can be 256 KiB, a ledger never needs more than a few.
-    pub fn read(annotation: Option<&str>) -> Self {
+    /// Reads the annotation of this resource. Bounded: an annotation can be 256 KiB, a ledger never needs more than a few.
+    ///
+    /// What an earlier Keyward wrote names nobody. It is another's if one of its Secrets is: `is_anothers` tells.
+    pub fn read(
+        annotation: Option<&str>,
+        is_this: impl Fn(&Bearer) -> bool,
+        is_anothers: impl Fn(&Entry) -> bool,
+    ) -> Self {
         let Some(text) = annotation else {
             return Self::Absent;
         };
@@ -135,21 +163,54 @@ impl LedgerState {
         if envelope.v > FORMAT {
             return Self::Newer;
         }
-        match serde_json::from_value(serde_json::Value::Object(envelope.rest)) {
-            Ok(ledger) => Self::Is(Box::new(ledger)),
-            Err(_) => Self::Unreadable,
+        let rest = serde_json::Value::Object(envelope.rest);
+        let Ok(ledger) = serde_json::from_value::<Ledger>(rest) else {
+            return Self::Unreadable;
+        };
+        match envelope.of {
+            Some(of) if is_this(&of) => Self::Is(Box::new(ledger)),
+            Some(of) => Self::OfAnother(Some(Box::new(of))),
+            None if envelope.v > WITHOUT_BEARER => Self::Unreadable,
+            None if ledger.entries().any(is_anothers) => Self::OfAnother(None),
+            None => Self::Is(Box::new(ledger)),
+        }
+    }
+
+    /// The ledger, where there is one that counts.
+    pub fn is(&self) -> Option<&Ledger> {
+        match self {
+            Self::Is(ledger) => Some(ledger),
+            Self::Absent | Self::Unreadable | Self::Newer | Self::OfAnother(_) => None,
+        }
+    }
+
+    /// As [`Self::is`], by value.
+    pub fn into_ledger(self) -> Option<Ledger> {
+        match self {
+            Self::Is(ledger) => Some(*ledger),
+            Self::Absent | Self::Unreadable | Self::Newer | Self::OfAnother(_) => None,
         }
     }
 }
 
 impl Ledger {
-    /// The text for the annotation.
-    pub fn write(&self) -> String {
+    /// The text for the annotation of the resource that it is about.
+    pub fn write(&self, of: &Bearer) -> String {
         let Ok(serde_json::Value::Object(rest)) = serde_json::to_value(self) else {
             unreachable!("a ledger is a struct of plain data")
         };
-        serde_json::to_string(&Envelope { v: FORMAT, rest })
-            .expect("a map of plain data serializes")
+        let of = Some(of.clone());
+        serde_json::to_string(&Envelope {
+            v: FORMAT,
+            of,
+            rest,
+        })
+        .expect("a map of plain data serializes")
+    }
+
+    /// Every version that is written down as made.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.current.iter().chain(&self.retiring)
     }
 }
 
@@ -171,6 +232,10 @@ pub struct Intent {
     /// Where it is asked for: see [`Wanted::source`](crate::Wanted::source).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Arc<str>>,
+    /// Where we choose the value: a digest of the one that was chosen, written down before its draft is stored. A draft
+    /// with another value is somebody else's work, and must not become a credential whose value he knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<Fingerprint>,
 }
 
 /// A version that exists: where its value is kept and what the issuer calls it.
@@ -179,6 +244,9 @@ pub struct Entry {
     pub version: Version,
     pub id: IssuedId,
     pub secret: SecretName,
+    /// That very Secret, not a namesake or a copy. Not recorded by earlier versions of Keyward.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<SecretUid>,
     pub print: Fingerprint,
     pub minted: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -202,6 +270,13 @@ pub struct Entry {
     /// Its grace period was ended early, because its successor had to be replaced at once.
     #[serde(default, skip_serializing_if = "is_false")]
     pub closed: bool,
+}
+
+impl Entry {
+    /// Whether this is the Secret that the value is kept in: name and uid must agree.
+    pub fn is_kept_in(&self, stored: &Stored) -> bool {
+        self.secret == stored.name && self.uid.as_ref().is_none_or(|uid| *uid == stored.uid)
+    }
 }
 
 #[expect(
@@ -302,6 +377,7 @@ mod tests {
                 version: Version::new(3, 1),
                 id: "id-3".into(),
                 secret: "demo-3-1".into(),
+                uid: None,
                 print: "abc".into(),
                 minted: Timestamp::UNIX_EPOCH,
                 expires: None,
@@ -317,10 +393,66 @@ mod tests {
         }
     }
 
+    fn bearer() -> Bearer {
+        Bearer {
+            cluster: ClusterId::of_cluster("11111111-2222-3333-4444-555555555555"),
+            namespace: "demo".into(),
+            name: "db".into(),
+            uid: "6f1c2d3e-0000-4000-8000-00000000000a".into(),
+        }
+    }
+
+    fn read(text: &str) -> LedgerState {
+        LedgerState::read(Some(text), |of| *of == bearer(), |_| false)
+    }
+
+    #[test]
+    fn a_ledger_counts_only_for_the_resource_it_names() {
+        let others = [
+            Bearer {
+                uid: "other".into(),
+                ..bearer()
+            },
+            Bearer {
+                name: "copy".into(),
+                ..bearer()
+            },
+            Bearer {
+                namespace: "elsewhere".into(),
+                ..bearer()
+            },
+            Bearer {
+                cluster: ClusterId::of_cluster("another"),
+                ..bearer()
+            },
+        ];
+        for other in others {
+            let copied = ledger().write(&other);
+            assert_eq!(read(&copied), LedgerState::OfAnother(Some(Box::new(other))));
+        }
+    }
+
+    #[test]
+    fn a_ledger_that_names_nobody_is_anothers_if_one_of_its_secrets_is() {
+        let text = ledger().write(&bearer()).replace("\"v\":2", "\"v\":1");
+        let (before, rest) = text.split_once("\"of\":").expect("it names its bearer");
+        let rest = rest.split_once("},").expect("an object").1;
+        let text = format!("{before}{rest}");
+        let read =
+            |is_anothers| LedgerState::read(Some(&text), |of| *of == bearer(), |_| is_anothers);
+        assert_eq!(read(false), LedgerState::Is(Box::new(ledger())));
+        assert_eq!(read(true), LedgerState::OfAnother(None));
+    }
+
+    #[test]
+    fn a_ledger_of_this_format_that_names_nobody_was_tampered_with() {
+        assert_eq!(read(r#"{"v":2,"high":"0.0"}"#), LedgerState::Unreadable);
+    }
+
     #[test]
     fn a_ledger_reads_back_as_it_was_written() {
         assert_eq!(
-            LedgerState::read(Some(&ledger().write())),
+            read(&ledger().write(&bearer())),
             LedgerState::Is(Box::new(ledger()))
         );
     }
@@ -328,10 +460,7 @@ mod tests {
     #[test]
     fn a_ledger_of_before_sources_were_recorded_is_read() {
         let text = r#"{"v":1,"current":{"version":"3.1","id":"id-3","secret":"demo-3-1","print":"abc","minted":"1970-01-01T00:00:00Z"},"high":"3.1"}"#;
-        assert_eq!(
-            LedgerState::read(Some(text)),
-            LedgerState::Is(Box::new(ledger()))
-        );
+        assert_eq!(read(text), LedgerState::Is(Box::new(ledger())));
     }
 
     #[test]
@@ -346,27 +475,27 @@ mod tests {
         assert_eq!(ledger.astray.len(), MOST_ASTRAY);
         assert_eq!(&*ledger.astray[MOST_ASTRAY - 1], "place 39");
         assert_eq!(
-            LedgerState::read(Some(&ledger.write())),
+            read(&ledger.write(&bearer())),
             LedgerState::Is(Box::new(ledger))
         );
     }
 
     #[test]
     fn an_empty_ledger_is_short() {
-        assert_eq!(Ledger::default().write(), r#"{"v":1,"high":"0.0"}"#);
+        assert!(Ledger::default().write(&bearer()).len() < 200);
     }
 
     #[test]
     fn a_ledger_from_the_future_is_left_alone() {
         assert_eq!(
-            LedgerState::read(Some(r#"{"v":2,"high":{"new":"shape"}}"#)),
+            read(r#"{"v":3,"high":{"new":"shape"}}"#),
             LedgerState::Newer
         );
     }
 
     #[test]
     fn what_is_not_a_ledger_counts_as_lost() {
-        let cut = &ledger().write()[..40];
+        let cut = &ledger().write(&bearer())[..40];
         for text in [
             "",
             "null",
@@ -376,12 +505,11 @@ mod tests {
             r#"{"v":1,"high":"1.1","unknown":1}"#,
             cut,
         ] {
-            assert_eq!(
-                LedgerState::read(Some(text)),
-                LedgerState::Unreadable,
-                "{text}"
-            );
+            assert_eq!(read(text), LedgerState::Unreadable, "{text}");
         }
-        assert_eq!(LedgerState::read(None), LedgerState::Absent);
+        assert_eq!(
+            LedgerState::read(None, |_| true, |_| false),
+            LedgerState::Absent
+        );
     }
 }

@@ -22,11 +22,11 @@ mod view;
 pub use because::{Because, Severity};
 pub use decide::decide;
 pub use facts::{
-    Answer, Deletion, Delivery, Facts, InHand, Issued, Issuer, Known, Listing, Minting, Policy,
-    Refusal, Resource, Retire, Role, Stored, Trouble, TroubleKind, Verdict, Wanted,
+    Answer, Deletion, Delivery, Facts, InHand, Issued, Issuer, Known, Listing, Lookalike, Minting,
+    Policy, Refusal, Resource, Retire, Role, Stored, Trouble, TroubleKind, Verdict, Wanted,
 };
 pub use heirloom::{Heirloom, Inheritable};
-pub use ledger::{Entry, Intent, Ledger, LedgerState, Purpose, Repairs, Setback, Setbacks};
+pub use ledger::{Bearer, Entry, Intent, Ledger, LedgerState, Purpose, Repairs, Setback, Setbacks};
 pub use mark::{ClusterId, Mark, Owner};
 pub use names::{Fingerprint, Holder, IssuedId, SecretName, SecretUid};
 pub use schedule::{backoff, spread};

@@ -117,6 +117,8 @@ pub enum Step {
 pub enum Change {
     /// A lost ledger made good from Secrets and the issuer's list.
     Rebuilt,
+    /// A ledger that names another resource is replaced by an empty one.
+    Disown,
     /// A new version is about to be made.
     Intent,
     /// The open attempt is given up for the next one; whatever it made or will make is an orphan from now on.
@@ -224,6 +226,7 @@ impl Change {
     pub fn name(self) -> &'static str {
         match self {
             Self::Rebuilt => "rebuild",
+            Self::Disown => "disown",
             Self::Intent => "intent",
             Self::Bump => "bump",
             Self::Brought => "brought",

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Because, Decision, Facts, Holder, LedgerState, Next, Severity, Verdict, Version};
+use crate::{Because, Decision, Facts, Holder, Next, Severity, Verdict, Version};
 
 /// Something that is not yet so, and what it hangs on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,18 +40,14 @@ pub struct View {
 
 impl View {
     pub fn of(facts: &Facts, decision: &Decision) -> Self {
-        let ledger = facts
-            .resource
-            .as_ref()
-            .and_then(|resource| match &resource.ledger {
-                LedgerState::Is(ledger) => Some(&**ledger),
-                LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
-            });
+        let resource = facts.resource.as_ref();
+        let ledger = resource.and_then(|resource| resource.ledger.is());
         let current = ledger.and_then(|ledger| ledger.current.as_ref());
         let whole = current.is_some_and(|current| {
             facts.secrets.iter().any(|stored| {
                 stored.version == current.version
-                    && stored.name == current.secret
+                    && current.is_kept_in(stored)
+                    && !stored.disputed
                     && stored.intact
                     && !stored.leaving
             })

@@ -150,6 +150,11 @@ fn walk(c: &Configuration, choices: &[u16]) -> Result<(), TestCaseError> {
             | Event::EditsAnnotations
             | Event::ChangesSpec
             | Event::TakesSpecBack
+            | Event::CopiesSecret(_)
+            | Event::PlantsSecret
+            | Event::CopiesLedger
+            | Event::RestoresLedger
+            | Event::ForgesLedger
             | Event::Ticks => seldom.is_multiple_of(8),
             Event::Looks(_)
             | Event::ReadsSecrets(..)

@@ -140,6 +140,7 @@ impl Source for StandIn {
             Some(Issued {
                 version: owner.version_of(&credential.name)?,
                 id: credential.id.as_str().into(),
+                marked: true,
             })
         });
         Ok(issued.collect())

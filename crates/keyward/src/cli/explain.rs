@@ -102,7 +102,7 @@ async fn explain(target: &Target, ask_issuer: bool) -> Result<Explanation, Failu
         checked: Some(world.now()),
         ..Memory::default()
     };
-    let mut sight = observe(world, &key, &mut memory, &Horizon::default())
+    let mut sight = observe(world, &key, &mut memory, &Horizon::default(), true)
         .await
         .map_err(|fault| Failure::of_fault(&fault))?
         .ok_or_else(|| target.missing())?;
@@ -117,7 +117,7 @@ async fn explain(target: &Target, ask_issuer: bool) -> Result<Explanation, Failu
             break;
         }
         asked_issuer |= for_issuer;
-        ask(world, &key, &mut sight, question)
+        ask(world, &key, &mut sight, question, decision.because)
             .await
             .map_err(|fault| Failure::of_fault(&fault))?;
     }
@@ -240,6 +240,16 @@ fn what_is_so(facts: &Facts, view: &View) -> Vec<String> {
         }
         LedgerState::Unreadable => {
             lines.push("Its ledger cannot be read.".into());
+            return lines;
+        }
+        LedgerState::OfAnother(of) => {
+            let whose = of.as_ref().map_or_else(
+                || "another resource".to_owned(),
+                |of| format!("{}/{} (uid {})", of.namespace, of.name, of.uid),
+            );
+            lines.push(format!(
+                "Its ledger is that of {whose}: this is a copy, or it was restored. It counts for nothing here."
+            ));
             return lines;
         }
         LedgerState::Newer => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 use kube::api::{Api, DynamicObject};
 use kube::{Client, ResourceExt};
-use lifecycle::{Ledger, LedgerState};
+use lifecycle::{Bearer, Ledger, LedgerState};
 
 use super::cluster::ClusterArgs;
 use super::exit::{Exit, Failure};
@@ -155,10 +155,10 @@ impl std::fmt::Display for Target {
 /// The ledger on a resource; an empty one if there is none that can be read.
 pub(crate) fn ledger_of(object: &DynamicObject) -> Ledger {
     let note = object.annotations().get(names::LEDGER);
-    match LedgerState::read(note.map(String::as_str)) {
-        LedgerState::Is(ledger) => *ledger,
-        LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => Ledger::default(),
-    }
+    let uid = object.uid();
+    let is_this = |of: &Bearer| Some(&of.uid) == uid.as_ref();
+    let ledger = LedgerState::read(note.map(String::as_str), is_this, |_| false);
+    ledger.into_ledger().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -124,6 +124,7 @@ pub(crate) fn step(step: &Step) -> String {
 fn record(change: Change, version: lifecycle::Version) -> String {
     match change {
         Change::Rebuilt => "make the ledger good from the Secrets and the issuer's list".into(),
+        Change::Disown => "replace the ledger of another resource by an empty one".into(),
         Change::Intent => format!("write down that version {version} is about to be made"),
         Change::Bump => {
             format!("give the open attempt up and write down version {version} instead")
@@ -226,6 +227,10 @@ const REMEDIES: &[(Because, &str)] = &[
     (
         Because::LeftBehind,
         "revoke at the issuer what the warning names, or let it expire",
+    ),
+    (
+        Because::SecretDisputed,
+        "find out whose the Secret is: give it its labels and owner back, or let go of it in the ledger",
     ),
     (Because::DependencyCycle, "break the cycle in the specs"),
 ];

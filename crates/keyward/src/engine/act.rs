@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use lifecycle::{
-    Because, Change, Decision, Deletion, Delivery, Fingerprint, IssuedId, Known, Ledger,
-    LedgerState, Minting, Role, SecretName, SecretUid, Step, Trouble, TroubleKind, Version,
+    Because, Change, Decision, Deletion, Delivery, Fingerprint, IssuedId, Known, Ledger, Minting,
+    Role, SecretName, SecretUid, Step, Trouble, TroubleKind, Version,
 };
 use serde_json::json;
 use sources::{Source, Values};
@@ -74,13 +74,16 @@ async fn record(
     {
         finalizers.push(ours.to_owned());
     }
+    let mut ledger = ledger.clone();
+    let chosen = choose_the_value(world, sight, change, &mut ledger);
     let patch = json!({ "metadata": {
         "resourceVersion": sight.object.resource_version(),
-        "annotations": { names::LEDGER: ledger.write() },
+        "annotations": { names::LEDGER: ledger.write(&sight.bearer) },
         "finalizers": finalizers,
     } });
     let object = patch_resource(world, sight, "writing the ledger", &patch).await?;
     sight.saw_object(object);
+    sight.chosen = chosen;
     sight.failed = None;
     // Looked for once more before the resource goes.
     sight.heirlooms = None;
@@ -100,6 +103,7 @@ async fn record(
             ledger.intent.as_ref().map(|intent| intent.version)
         }
         Change::Rebuilt
+        | Change::Disown
         | Change::Publish
         | Change::Rollback
         | Change::Condemn
@@ -113,6 +117,23 @@ async fn record(
         | Change::Tidy => None,
     };
     Ok(())
+}
+
+/// Where we choose the value of a new attempt: chooses it, and notes in the ledger what it will be known by.
+fn choose_the_value(
+    world: &World,
+    sight: &Sight,
+    change: Change,
+    ledger: &mut Ledger,
+) -> Option<(Version, Values)> {
+    let begins = matches!(change, Change::Intent | Change::Bump);
+    let chosen = sight.kind.terms(&sight.object).issuer.minting == Minting::Chosen;
+    let intent = ledger.intent.as_mut().filter(|_| begins && chosen)?;
+    let source = open(sight).ok()?;
+    let mark = sight.owner(world).mark(intent.version);
+    let values = source.draft(&mark, &world.random());
+    intent.chosen = Some(secrets::commitment(&values));
+    Some((intent.version, values))
 }
 
 async fn patch_resource(
@@ -136,14 +157,18 @@ async fn patch_resource(
     Ok(object)
 }
 
-/// *Guarantees:* the value to be used for this version is stored before the issuer hears of it.
-/// *If it dies here:* the draft is there, or it is not. *Safe to repeat because* one that is there already is used.
+/// *Guarantees:* the value to be used for this version, which the ledger knows by its digest, is stored before the issuer
+/// hears of it. *If it dies here:* the draft is there, or it is not. *Safe to repeat because* one with that value that is
+/// there already is used, and no other.
 async fn draft(world: &World, sight: &mut Sight, version: Version) -> Result<(), Fault> {
-    let source = open(sight).map_err(Fault::Issuer)?;
-    let values = source.draft(&sight.owner(world).mark(version), &world.random());
-    let secret = secrets::draft(sight.kind.as_ref(), &sight.object, version, &values);
-    create_or_find(world, sight, "storing the draft", secret, |found, kind| {
-        secrets::read(kind, found).is_some_and(|stored| stored.version == version)
+    let act = "storing the draft";
+    let chosen = sight.chosen.as_ref().filter(|(of, _)| *of == version);
+    let (_, values) = chosen.ok_or(Fault::Outrun(act))?;
+    let commitment = secrets::commitment(values);
+    let secret = secrets::draft(sight.kind.as_ref(), &sight.object, version, values);
+    create_or_find(world, sight, act, secret, |found, kind| {
+        let ours = secrets::read(kind, found).is_some_and(|stored| stored.version == version);
+        ours && secrets::commitment_of(found) == commitment
     })
     .await
 }
@@ -153,17 +178,19 @@ async fn create_or_find(
     world: &World,
     sight: &mut Sight,
     act: &'static str,
-    secret: Secret,
+    mut secret: Secret,
     same: impl Fn(&Secret, &dyn super::Kind) -> bool,
 ) -> Result<(), Fault> {
     let api = world.secrets(&sight.namespace());
     let name = secret.name_any();
+    secrets::made_at(&mut secret, world.now());
     let params = PostParams {
         field_manager: Some(names::MANAGER.into()),
         dry_run: false,
     };
     match world.timed(act, api.create(&params, &secret)).await {
         Ok(created) => {
+            sight.stored.extend(created.uid().map(SecretUid::from));
             sight.saw_secret(created);
             Ok(())
         }
@@ -225,15 +252,16 @@ async fn store(world: &World, sight: &mut Sight, version: Version) -> Result<(),
     let seen = world
         .timed(act, api.replace(&target, &PostParams::default(), &swapped))
         .await?;
+    sight.stored.extend(seen.uid().map(SecretUid::from));
     sight.saw_secret(seen);
     Ok(())
 }
 
 /// What the credential was asked to be. The spec may say something else by now, or nothing that makes sense.
 fn print_of_the_attempt(sight: &Sight, version: Version) -> Option<Fingerprint> {
-    if let LedgerState::Is(ledger) = super::facts::ledger(sight)
-        && let Some(intent) = ledger.intent.filter(|intent| intent.version == version)
-    {
+    let ledger = super::facts::ledger(sight).into_ledger();
+    let intent = ledger.and_then(|ledger| ledger.intent);
+    if let Some(intent) = intent.filter(|intent| intent.version == version) {
         return Some(intent.print);
     }
     let wish = sight.kind.wish(&sight.object).ok()?;
@@ -270,7 +298,9 @@ async fn store_version(
         let secret = secrets::finished(sight.kind.as_ref(), &sight.object, &name, record, values);
         let stored = create_or_find(world, sight, act, secret, |found, kind| {
             secrets::read(kind, found).is_some_and(|stored| {
-                stored.version == record.version && stored.id.as_ref() == Some(&record.id)
+                let same = stored.version == record.version;
+                let whole = stored.intact && !stored.leaving;
+                same && whole && stored.id.as_ref() == Some(&record.id)
             })
         });
         match stored.await {
@@ -377,11 +407,21 @@ async fn release(
     uid: &SecretUid,
 ) -> Result<(), Fault> {
     let act = "releasing a Secret";
-    let known = sight
-        .secrets
-        .iter()
-        .find(|secret| secret.uid().as_deref() == Some(uid.as_str()));
-    let known = known.ok_or(Fault::Outrun(act))?;
+    let is_it = |secret: &&Secret| secret.uid().as_deref() == Some(uid.as_str());
+    let known = sight.secrets.iter().find(is_it).cloned();
+    let known = match known {
+        Some(known) => known,
+        // One that only looks like ours was never read whole.
+        None => {
+            sight.lookalikes.retain(|one| one.uid != *uid);
+            let api = world.secrets(&sight.namespace());
+            let found = world.timed(act, api.get_opt(name.as_str())).await?;
+            match found.filter(|found| is_it(&found)) {
+                Some(found) => found,
+                None => return Ok(()),
+            }
+        }
+    };
     let rest: Vec<&String> = known
         .finalizers()
         .iter()
@@ -398,7 +438,7 @@ async fn release(
         .await?;
     if seen.finalizers().is_empty() && seen.metadata.deletion_timestamp.is_some() {
         sight.lost_secret(uid.as_str());
-    } else {
+    } else if sight.secrets.iter().any(|secret| is_it(&secret)) {
         sight.saw_secret(seen);
     }
     Ok(())

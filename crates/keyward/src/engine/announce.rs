@@ -1,6 +1,8 @@
 //! What people are told of a pass, as events.
 
-use lifecycle::{Because, Change, Decision, IssuedId, Ledger, LedgerState, Purpose, Step, View};
+use lifecycle::{
+    Because, Change, Decision, Entry, IssuedId, Ledger, LedgerState, Purpose, Step, View,
+};
 
 use super::events::{self, Happening, Note};
 use super::observe::Sight;
@@ -34,6 +36,7 @@ pub(super) fn of_step(sight: &Sight, step: &Step, decision: &Decision) -> Option
                 because,
                 detail: detail(ledger, Purpose::Mint),
             },
+            Change::Disown => Happening::Disowned { ledger: &before },
             Change::Setback(_)
             | Change::Forget
             | Change::Bump
@@ -87,19 +90,12 @@ pub(super) fn newly_stalled(sight: &Sight, view: &View) -> Option<Note> {
 
 /// The version that is on its way out in one ledger and not in the next.
 fn forgotten<'a>(before: &'a LedgerState, after: &Ledger) -> Option<&'a IssuedId> {
-    match before {
-        LedgerState::Is(before) => before
-            .retiring
-            .iter()
-            .find(|old| {
-                after
-                    .retiring
-                    .iter()
-                    .all(|entry| entry.version != old.version)
-            })
-            .map(|entry| &entry.id),
-        LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
-    }
+    let gone = |old: &&Entry| {
+        let mut retiring = after.retiring.iter();
+        retiring.all(|entry| entry.version != old.version)
+    };
+    let old = before.is()?.retiring.iter().find(gone)?;
+    Some(&old.id)
 }
 
 /// What exactly went wrong, as it is written down.

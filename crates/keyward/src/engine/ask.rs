@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::DynamicObject;
 use lifecycle::{
-    Answer, Because, Issued, IssuedId, LedgerState, Minting, Owner, Question, Refusal, Role,
-    Stored, Trouble, TroubleKind, Verdict, Version,
+    Answer, Because, Issued, IssuedId, Minting, Owner, Question, Refusal, Role, Stored, Trouble,
+    TroubleKind, Verdict, Version,
 };
 use sources::{Source, Values};
 
@@ -13,7 +14,7 @@ use super::observe::{Fresh, Sight, look_again};
 use super::reader::Reader;
 use super::trouble::Fault;
 use super::world::World;
-use super::{Key, inherit, referrers, secrets};
+use super::{Key, inherit, recorded, referrers, secrets};
 
 /// Asks, and puts the answer, or the failure to get one, where the next decision sees it.
 /// Only trouble with the API server itself ends the pass.
@@ -22,10 +23,14 @@ pub async fn ask(
     key: &Key,
     sight: &mut Sight,
     question: Question,
+    because: Because,
 ) -> Result<(), Fault> {
     match question {
         Question::Resource => look_again(world, key, sight).await?,
         Question::Issued => {
+            if because == Because::Checking && !sight.listed {
+                look_for_more(world, sight).await?;
+            }
             let asked = list(world, sight).await;
             sight.read_after_listing = false;
             sight.issued = match asked {
@@ -65,6 +70,15 @@ pub async fn ask(
         Question::Heirlooms => inherit::look(world, sight).await?,
     }
     Ok(())
+}
+
+/// The timed check is also for Secrets that the ledger does not know.
+async fn look_for_more(world: &World, sight: &mut Sight) -> Result<(), Fault> {
+    let mut own = sight.own();
+    let (kind, object) = (sight.kind.clone(), sight.object.clone());
+    let looked = recorded::look_for_more(world, kind.as_ref(), &object, &mut own).await;
+    sight.saw_own(own);
+    looked
 }
 
 /// One answer for each version, the last one: an answer about one must not make that about another be forgotten, or
@@ -134,20 +148,52 @@ async fn open_at(
 impl Sight {
     /// The resource with the spec that a version was minted with, as the ledger or its Secret records it.
     pub fn as_minted(&self, version: Version) -> Option<DynamicObject> {
-        let recorded = match super::facts::ledger(self) {
-            LedgerState::Is(ledger) => ledger.source_of(version).cloned(),
-            LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
-        };
+        let ledger = super::facts::ledger(self).into_ledger();
+        let recorded = ledger.and_then(|ledger| ledger.source_of(version).cloned());
         if let Some(spec) = recorded.and_then(|source| serde_json::from_str(&source).ok()) {
             return Some(self.with_spec(spec));
         }
-        let made = self.secrets.iter().find(|secret| {
-            secrets::read(self.kind.as_ref(), secret)
-                .is_some_and(|stored| stored.version == version)
+        let made = self.secret_of(version).or_else(|| {
+            self.secrets
+                .iter()
+                .find(|one| self.says(one, version, Role::Draft))
         })?;
         let mut object = self.object.clone();
         secrets::made_of(&made.metadata)?.restore(self.kind.as_ref(), &mut object);
         Some(object)
+    }
+
+    /// What a Secret says of itself: this version, in this role.
+    fn says(&self, secret: &Secret, version: Version, role: Role) -> bool {
+        secrets::read(self.kind.as_ref(), secret)
+            .is_some_and(|stored| stored.version == version && stored.role == role)
+    }
+
+    /// The Secret that holds a version, by the same evidence as in the rules: the one that the ledger records, or the one
+    /// whose credential the issuer has under that version's mark, or the oldest that says so.
+    pub fn secret_of(&self, version: Version) -> Option<&Secret> {
+        let read = |secret: &Secret| {
+            let stored = secrets::read(self.kind.as_ref(), secret)?;
+            (stored.version == version && stored.role != Role::Draft).then_some(stored)
+        };
+        let ledger = super::facts::ledger(self).into_ledger();
+        if let Some(entry) = ledger.as_ref().and_then(|ledger| ledger.entry(version)) {
+            let is_it = |secret: &&Secret| read(secret).is_some_and(|one| entry.is_kept_in(&one));
+            return self.secrets.iter().find(is_it);
+        }
+        let marked = |secret: &&Secret| {
+            let Some(stored) = read(secret) else {
+                return false;
+            };
+            let mut listing = self.issued.is().into_iter().flatten();
+            listing.any(|issued| {
+                let same = issued.marked && issued.version == version;
+                same && Some(&issued.id) == stored.id.as_ref()
+            })
+        };
+        let mut all = self.secrets.iter();
+        let found = all.clone().find(marked);
+        found.or_else(|| all.find(|secret| read(secret).is_some()))
     }
 
     fn with_spec(&self, spec: serde_json::Value) -> DynamicObject {
@@ -160,7 +206,7 @@ impl Sight {
     /// astray. One spec for each.
     fn other_places(&self) -> Vec<DynamicObject> {
         let mut sources: Vec<Arc<str>> = Vec::new();
-        if let LedgerState::Is(ledger) = super::facts::ledger(self) {
+        if let Some(ledger) = super::facts::ledger(self).into_ledger() {
             sources.extend(ledger.intent.and_then(|intent| intent.source));
             sources.extend(ledger.current.and_then(|current| current.source));
             sources.extend(ledger.astray);
@@ -200,8 +246,17 @@ async fn list(world: &World, sight: &Sight) -> Result<Listed, Trouble> {
     let stored = super::observe::stored(sight.kind.as_ref(), &sight.secrets);
     let recorded = recorded(sight, &stored);
     let mut sources = vec![open(sight)?];
-    for draft in stored.iter().filter(|stored| stored.role == Role::Draft) {
-        let source = open_as_minted(world, sight, draft.version).await?;
+    // What is not in the ledger may have been made with another spec.
+    let ledger = super::facts::ledger(sight)
+        .into_ledger()
+        .unwrap_or_default();
+    let unrecorded = |stored: &&Stored| match stored.role {
+        Role::Draft => true,
+        Role::Final => ledger.entry(stored.version).is_none(),
+        Role::Target => false,
+    };
+    for made in stored.iter().filter(unrecorded) {
+        let source = open_as_minted(world, sight, made.version).await?;
         if !sources.iter().any(|known| Arc::ptr_eq(known, &source)) {
             sources.push(source);
         }
@@ -241,14 +296,16 @@ fn recorded(sight: &Sight, stored: &[Stored]) -> Vec<Issued> {
         Some(Issued {
             id: stored.id.clone()?,
             version: stored.version,
+            marked: false,
         })
     });
     let mut recorded: Vec<Issued> = in_secrets.collect();
-    if let LedgerState::Is(ledger) = super::facts::ledger(sight) {
-        for entry in ledger.current.iter().chain(&ledger.retiring) {
+    if let Some(ledger) = super::facts::ledger(sight).into_ledger() {
+        for entry in ledger.entries() {
             let one = Issued {
                 id: entry.id.clone(),
                 version: entry.version,
+                marked: false,
             };
             if !recorded.contains(&one) {
                 recorded.push(one);
@@ -301,18 +358,10 @@ async fn values_of(
     {
         return Ok(Some(fresh.values.clone()));
     }
-    let kind = sight.kind.clone();
-    let find = |draft: bool| {
-        sight.secrets.iter().find(|secret| {
-            secrets::read(kind.as_ref(), secret).is_some_and(|stored| {
-                stored.version == version && (stored.role == lifecycle::Role::Draft) == draft
-            })
-        })
-    };
-    if let Some(stored) = find(false) {
+    if let Some(stored) = sight.secret_of(version) {
         return Ok(Some(secrets::values(stored)));
     }
-    let chosen = find(true).map(secrets::values);
+    let chosen = sight.draft_of(version).map(secrets::values);
     if source.issuer().minting == Minting::SelfRotating && version == Version::default() {
         return Ok(sight.target_values());
     }
@@ -372,6 +421,17 @@ impl Sight {
                 }))
     }
 
+    /// The draft of the open attempt, with the value that was chosen for it.
+    pub fn draft_of(&self, version: Version) -> Option<&Secret> {
+        let ledger = super::facts::ledger(self).into_ledger();
+        let intent = ledger.and_then(|ledger| ledger.intent);
+        let chosen = intent.filter(|intent| intent.version == version)?.chosen;
+        self.secrets.iter().find(|secret| {
+            let ours = |chosen| secrets::commitment_of(secret) == chosen;
+            self.says(secret, version, Role::Draft) && chosen.clone().is_none_or(ours)
+        })
+    }
+
     /// What stands in the one Secret of in-place delivery now.
     pub fn target_values(&self) -> Option<Values> {
         let target = self.kind.wish(&self.object).ok()?.target?;
@@ -405,23 +465,17 @@ impl Sight {
         if let Some(fresh) = fresh.filter(|fresh| fresh.version == version && fresh.id == *id) {
             return Some(fresh.values.clone());
         }
-        let stored = self.secrets.iter().find(|secret| {
-            secrets::read(self.kind.as_ref(), secret).is_some_and(|stored| {
-                stored.version == version && stored.id.as_ref() == Some(id) && stored.intact
-            })
-        });
-        stored.map(secrets::values)
+        let whole = |secret: &&Secret| {
+            secrets::read(self.kind.as_ref(), secret)
+                .is_some_and(|stored| stored.id.as_ref() == Some(id) && stored.intact)
+        };
+        self.secret_of(version).filter(whole).map(secrets::values)
     }
 
     /// The id of a version by the ledger, or by its Secret when the ledger is no more.
     pub fn recorded_id(&self, version: Version) -> Option<lifecycle::IssuedId> {
-        if let lifecycle::LedgerState::Is(ledger) = super::facts::ledger(self)
-            && let Some(entry) = ledger
-                .current
-                .iter()
-                .chain(&ledger.retiring)
-                .find(|entry| entry.version == version)
-        {
+        let ledger = super::facts::ledger(self).into_ledger();
+        if let Some(entry) = ledger.as_ref().and_then(|ledger| ledger.entry(version)) {
             return Some(entry.id.clone());
         }
         let stored = super::observe::stored(self.kind.as_ref(), &self.secrets);

@@ -57,7 +57,8 @@ pub(super) async fn claim(world: &World, sight: &mut Sight, version: Version) ->
         sight.saw_secret(seen);
         return Ok(());
     }
-    let blank = secrets::reserved(sight.kind.as_ref(), &sight.object, &target, version, &wish);
+    let mut blank = secrets::reserved(sight.kind.as_ref(), &sight.object, &target, version, &wish);
+    secrets::made_at(&mut blank, world.now());
     match world
         .timed(act, api.create(&PostParams::default(), &blank))
         .await

@@ -55,6 +55,7 @@ pub(super) fn step_done(world: &World, sight: &Sight, step: &Step) {
         }
         Change::Setback(Purpose::Retire | Purpose::RetireVersion(_) | Purpose::Check)
         | Change::Rebuilt
+        | Change::Disown
         | Change::Intent
         | Change::Bump
         | Change::Rollback

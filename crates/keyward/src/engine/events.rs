@@ -43,6 +43,8 @@ pub enum Happening<'a> {
     Revoked { id: &'a IssuedId },
     /// A Secret that was not ours was taken over.
     Adopted { target: &'a SecretName },
+    /// The ledger named another resource, and was replaced.
+    Disowned { ledger: &'a LedgerState },
     /// A person has to act, and that is new.
     Stalled { because: Because, message: &'a str },
 }
@@ -68,6 +70,20 @@ pub fn warning(because: Because, action: &'static str, text: String) -> Note {
     }
 }
 
+/// The resource bore the ledger of another one. Nothing of that one's was touched.
+pub fn disowned(ledger: &LedgerState) -> Note {
+    let because = Because::LedgerOfAnother;
+    let whose = match ledger {
+        LedgerState::OfAnother(Some(of)) => format!("{}/{}, uid {}", of.namespace, of.name, of.uid),
+        LedgerState::OfAnother(None)
+        | LedgerState::Absent
+        | LedgerState::Unreadable
+        | LedgerState::Newer
+        | LedgerState::Is(_) => "its Secrets are another's".to_owned(),
+    };
+    warning(because, "Disown", format!("{because} ({whose})"))
+}
+
 pub fn took_ownership(target: &SecretName) -> Note {
     normal(
         "TookOwnership",
@@ -79,22 +95,18 @@ pub fn took_ownership(target: &SecretName) -> Note {
 /// Said before something is done past holders, or before something is left alive.
 pub fn forced(sight: &Sight, version: Version, because: Because) -> Note {
     let only_this = because == Because::LeftBehind;
-    let ids: Vec<String> = match super::facts::ledger(sight) {
-        LedgerState::Is(ledger) => ledger
-            .current
-            .iter()
-            .chain(&ledger.retiring)
-            .filter(|entry| !only_this || entry.version == version)
-            .map(|entry| {
-                let id = sight.kind.shown_id(&entry.id);
-                match entry.expires {
-                    Some(expires) => format!("{id} until {expires}"),
-                    None => id.to_owned(),
-                }
-            })
-            .collect(),
-        LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => Vec::new(),
-    };
+    let ledger = super::facts::ledger(sight).into_ledger();
+    let entries = ledger.iter().flat_map(lifecycle::Ledger::entries);
+    let ids: Vec<String> = entries
+        .filter(|entry| !only_this || entry.version == version)
+        .map(|entry| {
+            let id = sight.kind.shown_id(&entry.id);
+            match entry.expires {
+                Some(expires) => format!("{id} until {expires}"),
+                None => id.to_owned(),
+            }
+        })
+        .collect();
     let holders: Vec<String> = super::observe::stored(sight.kind.as_ref(), &sight.secrets)
         .into_iter()
         .filter(|stored| stored.version == version)

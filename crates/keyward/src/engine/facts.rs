@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use lifecycle::{
-    Delivery, Entry, Facts, Fingerprint, InHand, LedgerState, Minting, Resource, Wanted,
+    Bearer, Delivery, Entry, Facts, Fingerprint, InHand, LedgerState, Minting, Resource, Role,
+    Wanted,
 };
 
-use super::observe::{Sight, stored};
+use super::observe::Sight;
 use super::{Terms, annotations, inherit, names, secrets};
 
 pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
@@ -20,10 +21,10 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
         now,
         uid: sight.uid(),
         wanted: wanted(sight, resource.as_ref()),
-        resource,
         policy,
         issuer,
-        secrets: with_what_is_damaged(sight),
+        secrets: own_secrets(sight, resource.as_ref()),
+        lookalikes: sight.lookalikes.clone(),
         heirlooms: inherit::heirlooms(sight),
         annotations_due: annotations::are_due(sight),
         issued: sight.issued.clone(),
@@ -42,26 +43,45 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
                 id: fresh.id.clone(),
             }),
         mine: sight.mine,
+        stored: sight.stored.clone(),
         duplicate: sight.duplicate,
         revoked: sight.revoked.clone(),
         warned: sight.warned.clone(),
         failed: sight.failed.clone(),
         started,
         checked: sight.checked,
+        resource,
     }
 }
 
-fn with_what_is_damaged(sight: &Sight) -> Vec<lifecycle::Stored> {
-    let mut secrets = stored(sight.kind.as_ref(), &sight.secrets);
-    for one in &mut secrets {
+fn own_secrets(sight: &Sight, resource: Option<&Resource>) -> Vec<lifecycle::Stored> {
+    let intent = resource
+        .and_then(|resource| resource.ledger.is())
+        .and_then(|ledger| ledger.intent.as_ref());
+    let kind = sight.kind.as_ref();
+    let read = |secret: &Secret| {
+        let mut one = secrets::read(kind, secret)?;
         one.damaged = sight.damaged.iter().any(|damaged| damaged.awaits(&one.uid));
-    }
-    secrets
+        one.disputed = sight.disputed.contains(&one.uid);
+        if one.role == Role::Draft
+            && let Some(intent) = intent.filter(|intent| intent.version == one.version)
+            && let Some(chosen) = &intent.chosen
+        {
+            one.intact = secrets::commitment_of(secret) == *chosen;
+        }
+        Some(one)
+    };
+    sight.secrets.iter().filter_map(read).collect()
 }
 
 pub fn ledger(sight: &Sight) -> LedgerState {
     let note = sight.object.annotations().get(names::LEDGER);
-    let mut ledger = LedgerState::read(note.map(String::as_str));
+    let anothers = |entry: &Entry| {
+        let mut names = sight.anothers.iter();
+        names.any(|name| name == entry.secret.as_str())
+    };
+    let is_this = |of: &Bearer| *of == sight.bearer;
+    let mut ledger = LedgerState::read(note.map(String::as_str), is_this, anothers);
     if let LedgerState::Is(ledger) = &mut ledger {
         let entries = ledger.current.iter_mut().chain(&mut ledger.retiring);
         entries.for_each(|entry| complete_the_id(sight, entry));
@@ -89,17 +109,9 @@ fn complete_the_id(sight: &Sight, entry: &mut Entry) {
 fn resource(sight: &Sight, ledger: LedgerState, delivery: Delivery) -> Resource {
     let object = &sight.object;
     let note = |key: &str| object.annotations().get(key);
-    let current = match &ledger {
-        LedgerState::Is(ledger) => ledger
-            .current
-            .as_ref()
-            .map(|current| current.secret.clone()),
-        LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
-    };
-    let handled = match &ledger {
-        LedgerState::Is(ledger) => ledger.handled.clone(),
-        LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
-    };
+    let current = ledger.is().and_then(|ledger| ledger.current.as_ref());
+    let current = current.map(|current| current.secret.clone());
+    let handled = ledger.is().and_then(|ledger| ledger.handled.clone());
     let mirrored = match delivery {
         Delivery::Versioned => sight.kind.named_in_status(object) == current,
         // The Secret itself is what consumers read.
@@ -130,13 +142,9 @@ fn wanted(sight: &Sight, resource: Option<&Resource>) -> Result<Wanted, lifecycl
     if let Err(refusal) = &sight.source {
         return Err(refusal.clone());
     }
-    let due = match resource.map(|resource| &resource.ledger) {
-        Some(LedgerState::Is(ledger)) => ledger
-            .current
-            .as_ref()
-            .and_then(|current| sight.kind.due(&sight.object, current)),
-        Some(LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer) | None => None,
-    };
+    let due = resource
+        .and_then(|resource| resource.ledger.is())
+        .and_then(|ledger| sight.kind.due(&sight.object, ledger.current.as_ref()?));
     let inputs = Fingerprint::of([wish.print.as_str(), &sight.login]);
     Ok(Wanted {
         print: sight.print_of(wish.print),

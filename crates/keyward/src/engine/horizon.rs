@@ -70,6 +70,21 @@ impl Horizon {
         !resource_back && !secret_back
     }
 
+    /// Whether this is a Secret that the pass did not know of: the ledger may not know it either.
+    pub(super) fn is_surprised_by(&self, sighting: &Sighting) -> bool {
+        match sighting {
+            Sighting::Secret { uid, .. } => {
+                let known = self.secrets.contains_key(uid) || self.gone.contains(uid);
+                self.resource.is_some() && !known
+            }
+            Sighting::Resource { .. }
+            | Sighting::ResourceGone
+            | Sighting::SecretGone { .. }
+            | Sighting::Input { .. }
+            | Sighting::Other => false,
+        }
+    }
+
     /// Whether the pass saw this, or something newer.
     pub(super) fn covers(&self, sighting: &Sighting) -> bool {
         match sighting {

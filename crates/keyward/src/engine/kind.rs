@@ -238,6 +238,7 @@ pub fn tells_plainly<K: Kind + ?Sized>(
             Some(events::warning(*because, "Wait", because.to_string()))
         }
         Happening::Adopted { target } => Some(events::took_ownership(target)),
+        Happening::Disowned { ledger } => Some(events::disowned(ledger)),
         Happening::Begun { .. } | Happening::Stored { .. } | Happening::Stalled { .. } => None,
     }
 }

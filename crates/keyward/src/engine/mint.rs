@@ -34,6 +34,7 @@ pub(super) async fn mint(world: &World, sight: &mut Sight, version: Version) -> 
                 listing.push(Issued {
                     id: minted.id.clone(),
                     version,
+                    marked: true,
                 });
             }
             sight.in_hand = Some(Fresh {
@@ -85,11 +86,7 @@ fn order(
         .wish(&sight.object)
         .map_err(|refusal| Fault::Issuer(Trouble::new(TroubleKind::Rejected, refusal.detail)))?;
     keep_it_at_home(sight)?;
-    let draft = sight.secrets.iter().find(|secret| {
-        secrets::read(sight.kind.as_ref(), secret).is_some_and(|stored| {
-            stored.version == version && stored.role == lifecycle::Role::Draft
-        })
-    });
+    let draft = sight.draft_of(version);
     let now = world.now();
     Ok(Order {
         mark: sight.owner(world).mark(version),

@@ -29,6 +29,7 @@ pub mod queue;
 pub mod reader;
 mod recorded;
 pub mod referrers;
+mod remains;
 pub mod report;
 pub mod secrets;
 pub mod trouble;

@@ -33,6 +33,8 @@ pub const VERSION: &str = "keyward.dev/version";
 pub const ISSUED_ID: &str = "keyward.dev/issued-id";
 pub const PRINT: &str = "keyward.dev/print";
 pub const MINTED: &str = "keyward.dev/minted";
+/// When the Secret was made. One whose own creation time is another was copied, or restored from a backup.
+pub const CREATED: &str = "keyward.dev/created";
 pub const EXPIRES: &str = "keyward.dev/expires";
 /// The version that may be written next (in place).
 pub const CLAIM: &str = "keyward.dev/claim";

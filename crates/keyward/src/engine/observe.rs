@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DynamicObject, ListParams};
+use kube::api::DynamicObject;
 use kube::{Api, ResourceExt};
 use lifecycle::{
-    Answer, Holder, IssuedId, Known, Listing, Owner, Purpose, Refusal, Trouble, Verdict, Version,
+    Answer, Bearer, Holder, IssuedId, Known, Listing, Lookalike, Owner, Purpose, Refusal,
+    SecretUid, Trouble, Verdict, Version,
 };
 use sources::{Source, Values};
 
 use super::horizon::Horizon;
 use super::reader::Inputs;
-use super::recorded::{self, Damaged};
+use super::recorded::{self, Damaged, Own};
 use super::trouble::Fault;
 use super::waiting::Awaited;
 use super::world::World;
@@ -38,6 +39,19 @@ pub struct Sight {
     /// This pass has tried to bring the annotations of its Secret up to date, whatever came of it.
     pub annotated: bool,
     pub damaged: Vec<Damaged>,
+    /// See [`recorded::Own`].
+    pub disputed: Vec<SecretUid>,
+    pub lookalikes: Vec<Lookalike>,
+    pub anothers: Vec<String>,
+    pub listed: bool,
+    /// Something may be there that the ledger does not know: the next look lists.
+    pub doubt: bool,
+    /// What the ledger on this resource must say of whom it is about.
+    pub bearer: Bearer,
+    /// The value that was chosen for the attempt that this pass began, until it is stored.
+    pub chosen: Option<(Version, Values)>,
+    /// Secrets that this pass stored.
+    pub stored: Vec<SecretUid>,
     /// The newest that was seen of each object: no look may show anything older.
     pub horizon: Horizon,
     pub source: Result<Arc<dyn Source>, Refusal>,
@@ -107,6 +121,8 @@ pub struct Memory {
     pub again: u32,
     /// How often the remains of a departed resource were looked for.
     pub afterlife: usize,
+    /// A Secret was seen that the last pass did not know of.
+    pub doubt: bool,
 }
 
 impl Sight {
@@ -186,6 +202,7 @@ impl Sight {
         self.elsewhere.clear();
         self.unlisted = None;
         self.mine = None;
+        self.chosen = None;
         self.works = None;
         self.referrers.clear();
         self.ended.clear();
@@ -206,6 +223,16 @@ impl World {
         Api::namespaced_with(self.client.clone(), namespace, kind.resource())
     }
 
+    /// Whom a ledger on this resource must name.
+    pub fn bearer(&self, object: &DynamicObject) -> Bearer {
+        Bearer {
+            cluster: self.cluster.clone(),
+            namespace: object.namespace().unwrap_or_default(),
+            name: object.name_any(),
+            uid: object.uid().unwrap_or_default(),
+        }
+    }
+
     pub fn secrets(&self, namespace: &str) -> Api<Secret> {
         Api::namespaced(self.client.clone(), namespace)
     }
@@ -218,16 +245,15 @@ pub async fn observe(
     key: &Key,
     memory: &mut Memory,
     horizon: &Horizon,
+    doubt: bool,
 ) -> Result<Option<Sight>, Fault> {
     let kind = world.kinds[key.kind].clone();
     let Some((object, gone)) = read_resource(world, key, kind.as_ref(), memory).await? else {
         return Ok(None);
     };
-    let mut secrets = read_secrets(world, &object).await?;
-    let mut damaged = Vec::new();
+    let own = recorded::read(world, kind.as_ref(), &object, doubt || gone).await?;
     if !gone {
-        refuse_the_past(horizon, &object, &secrets)?;
-        damaged = recorded::complete(world, kind.as_ref(), &object, &mut secrets).await?;
+        refuse_the_past(horizon, &object, &own.secrets)?;
     }
     memory.last = Some(object.clone());
     let fresh_login = has_setbacks(&object);
@@ -235,14 +261,22 @@ pub async fn observe(
     let obstacle = if gone {
         None
     } else {
-        obstacle::find(world, kind.as_ref(), &object, &secrets).await?
+        obstacle::find(world, kind.as_ref(), &object, &own.secrets).await?
     };
     Ok(Some(Sight {
         kind,
+        bearer: world.bearer(&object),
         object,
         gone,
-        secrets,
-        damaged,
+        secrets: own.secrets,
+        damaged: own.damaged,
+        disputed: own.disputed,
+        lookalikes: own.lookalikes,
+        anothers: own.anothers,
+        listed: own.listed,
+        doubt,
+        chosen: None,
+        stored: Vec::new(),
         heirlooms: None,
         annotated: false,
         horizon: horizon.clone(),
@@ -271,6 +305,33 @@ pub async fn observe(
     }))
 }
 
+impl Sight {
+    pub(super) fn saw_own(&mut self, own: Own) {
+        let Own {
+            secrets,
+            damaged,
+            disputed,
+            lookalikes,
+            anothers,
+            listed,
+        } = own;
+        (self.secrets, self.damaged, self.disputed) = (secrets, damaged, disputed);
+        (self.lookalikes, self.anothers, self.listed) = (lookalikes, anothers, listed);
+    }
+
+    /// The same, to be added to.
+    pub(super) fn own(&mut self) -> Own {
+        Own {
+            secrets: std::mem::take(&mut self.secrets),
+            damaged: std::mem::take(&mut self.damaged),
+            disputed: std::mem::take(&mut self.disputed),
+            lookalikes: std::mem::take(&mut self.lookalikes),
+            anothers: std::mem::take(&mut self.anothers),
+            listed: self.listed,
+        }
+    }
+}
+
 /// Looks again after a listing, or after somebody was faster; keeps what the issuer said.
 pub async fn look_again(world: &World, key: &Key, sight: &mut Sight) -> Result<(), Fault> {
     let mut memory = Memory {
@@ -280,14 +341,14 @@ pub async fn look_again(world: &World, key: &Key, sight: &mut Sight) -> Result<(
     let kind = sight.kind.clone();
     match read_resource(world, key, kind.as_ref(), &mut memory).await? {
         Some((object, gone)) => {
-            let mut secrets = read_secrets(world, &object).await?;
+            // After a listing, what is called an orphan must be in none of the Secrets there are.
+            let doubt = sight.doubt || gone || matches!(sight.issued, Known::Is(_));
+            let own = recorded::read(world, kind.as_ref(), &object, doubt).await?;
             sight.note_what_was_seen();
             if !gone {
-                refuse_the_past(&sight.horizon, &object, &secrets)?;
-                let kind = kind.as_ref();
-                sight.damaged = recorded::complete(world, kind, &object, &mut secrets).await?;
+                refuse_the_past(&sight.horizon, &object, &own.secrets)?;
             }
-            sight.secrets = secrets;
+            sight.saw_own(own);
             sight.object = object;
             sight.gone = gone;
         }
@@ -345,18 +406,6 @@ async fn read_resource(
         }
         (Some(_), Some(_) | None) => Ok(memory.last.clone().map(|object| (object, true))),
     }
-}
-
-async fn read_secrets(world: &World, object: &DynamicObject) -> Result<Vec<Secret>, Fault> {
-    let api = world.secrets(&object.namespace().unwrap_or_default());
-    let selector = format!("{}={}", names::OWNER_UID, object.uid().unwrap_or_default());
-    let list = world
-        .timed(
-            "listing its Secrets",
-            api.list(&ListParams::default().labels(&selector)),
-        )
-        .await?;
-    Ok(list.items)
 }
 
 fn has_setbacks(object: &DynamicObject) -> bool {

@@ -40,7 +40,8 @@ pub async fn pass(
     memory: &mut Memory,
     horizon: &mut Horizon,
 ) -> Result<Outcome, Fault> {
-    let Some(mut sight) = observe(world, key, memory, horizon).await? else {
+    let doubt = std::mem::take(&mut memory.doubt);
+    let Some(mut sight) = observe(world, key, memory, horizon, doubt).await? else {
         world.waiting.set(key, &[]);
         return Ok(not_there(horizon));
     };
@@ -73,14 +74,9 @@ fn not_there(horizon: &mut Horizon) -> Outcome {
 }
 
 fn still_open(sight: &Sight, version: lifecycle::Version) -> bool {
-    match super::facts::ledger(sight) {
-        lifecycle::LedgerState::Is(ledger) => ledger
-            .intent
-            .is_some_and(|intent| intent.version == version),
-        lifecycle::LedgerState::Absent
-        | lifecycle::LedgerState::Unreadable
-        | lifecycle::LedgerState::Newer => false,
-    }
+    let ledger = super::facts::ledger(sight).into_ledger();
+    let intent = ledger.and_then(|ledger| ledger.intent);
+    intent.is_some_and(|intent| intent.version == version)
 }
 
 async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Outcome, Fault> {
@@ -95,7 +91,7 @@ async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Outcome, Faul
             continue;
         }
         let result = match &decision.next {
-            Next::Ask(question) => ask(world, key, sight, *question).await,
+            Next::Ask(question) => ask(world, key, sight, *question, decision.because).await,
             Next::Do(step) => perform(world, sight, step, &decision).await,
             Next::Rest { wake } => match rest(world, sight, &decision).await {
                 Ok(()) => {
@@ -119,6 +115,7 @@ async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Outcome, Faul
                 tracing::debug!(resource = %key, act, "somebody was faster; looking again");
                 sight.forget_answers();
                 sight.heirlooms = None;
+                sight.doubt = true;
                 look_again(world, key, sight).await?;
             }
             Err(fault) => return Err(fault),
@@ -129,14 +126,9 @@ async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Outcome, Faul
 
 /// The issuer was compared with the ledger, and nothing that it showed is left to do.
 fn comparison_is_over(sight: &Sight) -> bool {
-    let failed = match super::facts::ledger(sight) {
-        lifecycle::LedgerState::Is(ledger) => {
-            ledger.setbacks.retire.is_some() || ledger.setbacks.check.is_some()
-        }
-        lifecycle::LedgerState::Absent
-        | lifecycle::LedgerState::Unreadable
-        | lifecycle::LedgerState::Newer => false,
-    };
+    let ledger = super::facts::ledger(sight).into_ledger();
+    let failed = ledger
+        .is_some_and(|ledger| ledger.setbacks.retire.is_some() || ledger.setbacks.check.is_some());
     sight.compared && !failed
 }
 

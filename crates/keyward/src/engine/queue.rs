@@ -89,6 +89,7 @@ impl Queue {
         if state.running {
             state.pending.push(Pending::new(sighting));
         } else if !state.horizon.covers(&sighting) {
+            state.memory.doubt |= state.horizon.is_surprised_by(&sighting);
             if sighting.has_version() {
                 state.pending.push(Pending::new(sighting));
             }
@@ -175,6 +176,8 @@ impl Queue {
                 .pending
                 .retain(|pending| pending.chances > 0 && !state.horizon.covers(&pending.sighting));
             news = !state.pending.is_empty();
+            let mut seen = state.pending.iter();
+            state.memory.doubt |= seen.any(|one| state.horizon.is_surprised_by(&one.sighting));
             for pending in &mut state.pending {
                 let kept = pending.sighting.has_version();
                 pending.chances = if kept { pending.chances - 1 } else { 0 };

@@ -1,11 +1,16 @@
-//! Secrets that the ledger records: those that a list does not show, and those whose own record was damaged.
+//! Which Secrets are this resource's. Labels and annotations can be written by anybody who may write a Secret, and copied
+//! by everybody who copies one: what the ledger records is known by name and uid, everything else has to agree with where
+//! it is, and what does not is left alone.
+//!
+//! Read as sparingly as can be: by name what the ledger knows, and a list of metadata only where something is in doubt.
 
-use kube::ResourceExt;
-use kube::api::{DynamicObject, Patch};
-use lifecycle::{Delivery, Entry, LedgerState, SecretUid};
-use serde_json::json;
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use kube::api::{DynamicObject, ListParams, ObjectMeta, Patch};
+use lifecycle::{Bearer, Delivery, Entry, Ledger, LedgerState, Lookalike, SecretUid};
+use serde_json::json;
 
 use super::act::manager;
 use super::observe::Sight;
@@ -13,6 +18,30 @@ use super::secrets::{self, Record};
 use super::trouble::Fault;
 use super::world::World;
 use super::{Kind, names};
+
+/// Secrets in one page of a list.
+const PAGE: u32 = 250;
+
+/// More Secrets than any resource has of its own, in whatever state. What is beyond is not looked at.
+const MOST: usize = 32;
+
+/// More than any credential needs. A Secret that is larger is not kept in memory, and is not ours.
+const LARGEST: usize = 64 * 1024;
+
+/// The Secrets of a resource, and those that only look like them.
+#[derive(Debug, Default)]
+pub(super) struct Own {
+    /// Oldest first.
+    pub secrets: Vec<Secret>,
+    pub damaged: Vec<Damaged>,
+    /// Recorded in the ledger, and by all that they say another's.
+    pub disputed: Vec<SecretUid>,
+    pub lookalikes: Vec<Lookalike>,
+    /// Names in the ledger under which there is a Secret of another resource.
+    pub anothers: Vec<String>,
+    /// All that bear the label were looked at, not only those that the ledger knows.
+    pub listed: bool,
+}
 
 /// A Secret that lacks its record; what is known of it has the one that the ledger keeps.
 #[derive(Debug)]
@@ -23,6 +52,13 @@ pub struct Damaged {
 }
 
 impl Damaged {
+    fn new(secret: &Secret) -> Self {
+        Self {
+            uid: secret.uid(),
+            tried: false,
+        }
+    }
+
     pub(super) fn is(&self, secret: &Secret) -> bool {
         self.uid == secret.uid()
     }
@@ -33,66 +69,125 @@ impl Damaged {
     }
 }
 
-/// Completes what the list of a resource's Secrets showed by what its ledger records, and says which of them lack their
-/// own record.
-///
-/// That a Secret is gone means that nobody can hold it, which is too much to conclude from a list that may be old, or
-/// from labels that anybody can take off: it is asked for by name.
-pub(super) async fn complete(
+/// Reads the Secrets of a resource. `doubt`: something may be there that the ledger does not know.
+pub(super) async fn read(
     world: &World,
     kind: &dyn Kind,
     object: &DynamicObject,
-    found: &mut Vec<Secret>,
-) -> Result<Vec<Damaged>, Fault> {
-    let ledger = object.annotations().get(names::LEDGER).map(String::as_str);
-    let LedgerState::Is(ledger) = LedgerState::read(ledger) else {
-        return Ok(Vec::new());
-    };
-    let versioned = kind.terms(object).policy.delivery == Delivery::Versioned;
-    let api = world.secrets(&object.namespace().unwrap_or_default());
-    let mut damaged = Vec::new();
-    for entry in ledger.current.iter().chain(&ledger.retiring) {
-        let name = entry.secret.as_str();
-        let listed = found.iter().position(|secret| secret.name_any() == name);
-        let Some(at) = listed else {
-            let act = "looking for a Secret";
-            let Some(secret) = world.timed(act, api.get_opt(name)).await? else {
-                continue;
-            };
-            if secret.labels().get(names::OWNER_UID) == object.uid().as_ref() {
-                return Err(Fault::Past);
-            }
-            if versioned && was_ours(kind, object, &secret, entry) {
-                damaged.push(Damaged {
-                    uid: secret.uid(),
-                    tried: false,
-                });
-                found.push(with_record(kind, object, secret, entry));
-            }
-            continue;
-        };
-        if versioned && secrets::read(kind, &found[at]).is_none() {
-            let secret = found.swap_remove(at);
-            damaged.push(Damaged {
-                uid: secret.uid(),
-                tried: false,
-            });
-            found.push(with_record(kind, object, secret, entry));
+    doubt: bool,
+) -> Result<Own, Fault> {
+    let ledger = ledger_on(object, &world.bearer(object));
+    let mut own = Own::default();
+    for name in known_names(kind, object, ledger.as_ref()) {
+        let api = world.secrets(&object.namespace().unwrap_or_default());
+        let found = world.timed("reading a Secret", api.get_opt(&name)).await?;
+        if let Some(secret) = found {
+            sort_in(kind, object, ledger.as_ref(), secret, &mut own);
         }
     }
-    Ok(damaged)
+    // While a version is being made, or everything must go, what is there is not all known by name.
+    let settled = ledger.is_some_and(|ledger| ledger.intent.is_none());
+    let leaving = object.metadata.deletion_timestamp.is_some();
+    if doubt || !settled || leaving {
+        look_for_more(world, kind, object, &mut own).await?;
+    }
+    own.secrets.sort_by_key(|secret| {
+        (
+            secret.creation_timestamp().map(|at| at.0),
+            secret.name_any(),
+        )
+    });
+    Ok(own)
 }
 
-/// Whether a Secret without our label is the one that the ledger speaks of, and not another under its name. One trace
-/// is enough: to take it for gone would be to revoke what somebody may hold. But one that says whose it is, and does not
-/// name this resource, is that other's: the ledger is an annotation, and whoever may edit it must not get at the Secrets
-/// of others.
-fn was_ours(kind: &dyn Kind, object: &DynamicObject, secret: &Secret, entry: &Entry) -> bool {
-    let (uid, owners) = (object.uid(), secret.owner_references());
-    if owners.iter().any(|owner| Some(&owner.uid) == uid.as_ref()) {
+/// The ledger on a resource, where it counts as far as the resource alone can tell.
+fn ledger_on(object: &DynamicObject, bearer: &Bearer) -> Option<Ledger> {
+    let note = object.annotations().get(names::LEDGER).map(String::as_str);
+    LedgerState::read(note, |of| of == bearer, |_| false).into_ledger()
+}
+
+/// Where Secrets of this resource are by what is written down, or by what the spec says.
+fn known_names(
+    kind: &dyn Kind,
+    object: &DynamicObject,
+    ledger: Option<&Ledger>,
+) -> BTreeSet<String> {
+    let target = kind.wish(object).ok().and_then(|wish| wish.target);
+    let entries = ledger.iter().flat_map(|ledger| ledger.entries());
+    let mut names: BTreeSet<String> = entries.map(|entry| entry.secret.to_string()).collect();
+    names.extend(target.map(|target| target.to_string()));
+    if let Some(intent) = ledger.and_then(|ledger| ledger.intent.as_ref()) {
+        let draft = secrets::draft_name(object, intent.version, intent.chosen.as_ref());
+        names.insert(draft);
+    }
+    names
+}
+
+/// One Secret that was read by its name.
+fn sort_in(
+    kind: &dyn Kind,
+    object: &DynamicObject,
+    ledger: Option<&Ledger>,
+    secret: Secret,
+    own: &mut Own,
+) {
+    let name = secret.name_any();
+    let is_it = |entry: &&Entry| {
+        let uid = secret.uid();
+        let same = |known: &SecretUid| Some(known.as_str()) == uid.as_deref();
+        entry.secret.as_str() == name && entry.uid.as_ref().is_none_or(same)
+    };
+    let entry = ledger.and_then(|ledger| ledger.entries().find(is_it));
+    let labelled = secret.labels().get(names::OWNER_UID) == object.uid().as_ref();
+    let whole = labelled && secrets::agrees(&secret.metadata, object);
+    if whole && secrets::read(kind, &secret).is_some() {
+        own.secrets.push(secret);
+        return;
+    }
+    let Some(entry) = entry else {
+        let recorded = ledger.is_some_and(|ledger| {
+            let mut entries = ledger.entries();
+            entries.any(|entry| entry.secret.as_str() == name)
+        });
+        if labelled {
+            own.lookalikes.push(lookalike(kind, &secret.metadata));
+        } else if recorded && names_another(&secret) {
+            own.anothers.push(name);
+        }
+        return;
+    };
+    // In place, the Secret is the owner's as much as ours: what he took off it is off.
+    if kind.terms(object).policy.delivery != Delivery::Versioned {
+        if labelled {
+            own.secrets.push(secret);
+        }
+        return;
+    }
+    if names_this(kind, object, &secret, entry) {
+        own.damaged.push(Damaged::new(&secret));
+        own.secrets.push(with_record(kind, object, secret, entry));
+    } else if entry.uid.is_some() {
+        let uid = secret.uid().unwrap_or_default();
+        own.disputed.push(SecretUid::from(uid));
+        own.secrets.push(with_record(kind, object, secret, entry));
+    } else {
+        own.anothers.push(name);
+    }
+}
+
+/// Whether a Secret that the ledger records, and whose own record is damaged, still says somewhere that it is this
+/// resource's. One trace is enough: to take it for gone would be to revoke what somebody may hold. But one that says whose
+/// it is, and nowhere names this resource, is that other's: the ledger is an annotation, and whoever may edit it must not
+/// get at the Secrets of others.
+fn names_this(kind: &dyn Kind, object: &DynamicObject, secret: &Secret, entry: &Entry) -> bool {
+    let uid = object.uid();
+    let owners = secret.owner_references();
+    if owners.iter().any(|owner| Some(&owner.uid) == uid.as_ref())
+        || secret.labels().get(names::OWNER_UID) == uid.as_ref()
+    {
         return true;
     }
-    if secret.labels().contains_key(names::OWNER_UID) || !owners.is_empty() {
+    if names_another(secret) {
         return false;
     }
     let protected = secret
@@ -100,7 +195,79 @@ fn was_ours(kind: &dyn Kind, object: &DynamicObject, secret: &Secret, entry: &En
         .iter()
         .any(|one| one == kind.secret_finalizer());
     let named = secret.annotations().get(names::ISSUED_ID);
-    protected || named.is_some_and(|id| *id == entry.id.to_string())
+    let same_uid = entry.uid.as_ref().map(SecretUid::as_str) == secret.uid().as_deref();
+    protected || same_uid || named.is_some_and(|id| *id == entry.id.to_string())
+}
+
+/// Whether it bears somebody's label or owner. The caller knows that it is not this resource's.
+fn names_another(secret: &Secret) -> bool {
+    secret.labels().contains_key(names::OWNER_UID) || !secret.owner_references().is_empty()
+}
+
+fn lookalike(kind: &dyn Kind, metadata: &ObjectMeta) -> Lookalike {
+    let finalizers = || metadata.finalizers.iter().flatten();
+    let ours = finalizers().any(|one| one == kind.secret_finalizer());
+    Lookalike {
+        name: metadata.name.clone().unwrap_or_default().into(),
+        uid: metadata.uid.clone().unwrap_or_default().into(),
+        kept_by_us: ours && metadata.deletion_timestamp.is_some(),
+    }
+}
+
+/// Looks at everything that bears this resource's label: metadata first, in pages, and whole only what agrees with where
+/// it is.
+pub(super) async fn look_for_more(
+    world: &World,
+    kind: &dyn Kind,
+    object: &DynamicObject,
+    own: &mut Own,
+) -> Result<(), Fault> {
+    let api = world.secrets(&object.namespace().unwrap_or_default());
+    let selector = format!("{}={}", names::OWNER_UID, object.uid().unwrap_or_default());
+    let mut page = ListParams::default().labels(&selector).limit(PAGE);
+    let mut more = Vec::new();
+    own.lookalikes.clear();
+    loop {
+        let list = world
+            .timed("listing its Secrets", api.list_metadata(&page))
+            .await?;
+        for found in list.items {
+            let known = |secret: &Secret| secret.uid() == found.uid();
+            if own.secrets.iter().any(known) {
+                continue;
+            }
+            if secrets::agrees(&found.metadata, object) && more.len() < MOST {
+                more.push(found.name_any());
+            } else if own.lookalikes.len() < MOST {
+                own.lookalikes.push(lookalike(kind, &found.metadata));
+            }
+        }
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => break,
+        }
+    }
+    for name in more {
+        let found = world.timed("reading a Secret", api.get_opt(&name)).await?;
+        let Some(secret) = found else { continue };
+        let labelled = secret.labels().get(names::OWNER_UID) == object.uid().as_ref();
+        if !labelled {
+            continue;
+        }
+        let agrees = secrets::agrees(&secret.metadata, object);
+        if agrees && size(&secret) <= LARGEST && secrets::read(kind, &secret).is_some() {
+            own.secrets.push(secret);
+        } else {
+            own.lookalikes.push(lookalike(kind, &secret.metadata));
+        }
+    }
+    own.listed = true;
+    Ok(())
+}
+
+fn size(secret: &Secret) -> usize {
+    let data = secret.data.iter().flatten();
+    data.map(|(key, value)| key.len() + value.0.len()).sum()
 }
 
 /// The Secret as it would be with its record.

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
-use lifecycle::{Holder, IssuedId, LedgerState, SecretName, Trouble, Version};
+use lifecycle::{Holder, IssuedId, SecretName, Trouble, Version};
 
 use super::ask::open_as_minted;
 use super::observe::{Sight, stored};
@@ -93,15 +93,14 @@ fn where_it_is(sight: &Sight, version: Version) -> Option<(SecretName, IssuedId)
     let secrets = stored(sight.kind.as_ref(), &sight.secrets);
     let mut its = secrets.into_iter().filter(|one| one.version == version);
     let there = its.find_map(|one| Some((one.name, one.id?)));
-    let recorded = || match super::facts::ledger(sight) {
-        LedgerState::Is(ledger) => {
-            let mut entries = ledger.retiring.into_iter().chain(ledger.current);
-            let entry = entries.find(|entry| entry.version == version)?;
-            Some((entry.secret, entry.id))
-        }
-        LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
-    };
-    there.or_else(recorded)
+    let recorded = super::facts::ledger(sight)
+        .into_ledger()
+        .and_then(|ledger| {
+            let entry = ledger.entry(version)?;
+            Some((entry.secret.clone(), entry.id.clone()))
+        });
+    // Anybody can write labels: the ledger's word comes first.
+    recorded.or(there)
 }
 
 fn holder(pod: &Pod) -> Holder {

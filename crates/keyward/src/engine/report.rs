@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::{DynamicObject, Patch, PatchParams};
-use lifecycle::{Decision, Facts, Ledger, LedgerState, Next, Role, Step, View, decide};
+use lifecycle::{Decision, Facts, Ledger, Next, Role, Step, View, decide};
 use serde_json::{Value, json};
 
 use super::facts::{facts, ledger};
@@ -137,11 +137,7 @@ fn wanted(world: &World, sight: &Sight, decision: &Decision) -> Option<Value> {
     let mut facts = facts(sight, world.now(), world.started());
     let ahead = matches!(decision.next, Next::Do(Step::Mirror)).then(|| looking_ahead(&mut facts));
     let view = View::of(&facts, ahead.as_ref().unwrap_or(decision));
-    let fresh = Ledger::default();
-    let ledger = match ledger(sight) {
-        LedgerState::Is(ledger) => *ledger,
-        LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => fresh,
-    };
+    let ledger = ledger(sight).into_ledger().unwrap_or_default();
     let before = sight.object.data.get("status");
     let report = Report {
         object: &sight.object,

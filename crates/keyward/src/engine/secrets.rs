@@ -29,18 +29,50 @@ pub struct Record {
 
 /// The value we chose, kept where only we look until the issuer is known to have it.
 pub fn draft(kind: &dyn Kind, object: &DynamicObject, version: Version, values: &Values) -> Secret {
-    let name = format!(
-        "{}-draft-{}-{}",
-        object.name_any(),
-        version.serial,
-        version.attempt
-    );
-    let mut secret = bare(kind, object, &limited(&name), "draft");
+    let name = draft_name(object, version, Some(&commitment(values)));
+    let mut secret = bare(kind, object, &name, "draft");
     annotate(&mut secret, names::VERSION, version.to_string());
-    annotate(&mut secret, names::SOURCE, source_of(kind, object));
+    write_source(&mut secret, kind, object);
     secret.data = Some(data(values));
     secret.immutable = Some(true);
     secret
+}
+
+/// The name of a draft. With the digest of its value in it nobody can be there before us.
+pub fn draft_name(
+    object: &DynamicObject,
+    version: Version,
+    chosen: Option<&Fingerprint>,
+) -> String {
+    let Version { serial, attempt } = version;
+    let name = format!("{}-draft-{serial}-{attempt}", object.name_any());
+    let name = match chosen {
+        Some(chosen) => {
+            let digits: String = chosen.as_str().chars().take(8).collect();
+            format!("{name}-{digits}")
+        }
+        None => name,
+    };
+    limited(&name)
+}
+
+/// What is written down of a chosen value before it is stored: enough to know it again, and of no use to anybody else,
+/// for the value itself is random.
+pub fn commitment(values: &Values) -> Fingerprint {
+    digest(
+        &Sha256::new(),
+        values.iter().map(|(key, value)| (key, value.expose())),
+        16,
+    )
+    .as_str()
+    .into()
+}
+
+/// The same of what is in a draft.
+pub fn commitment_of(draft: &Secret) -> Fingerprint {
+    let data = draft.data.iter().flatten();
+    let data = data.map(|(key, value)| (key.as_str(), value.0.as_slice()));
+    digest(&Sha256::new(), data, 16).as_str().into()
 }
 
 /// One version, complete: it never changes again.
@@ -54,7 +86,7 @@ pub fn finished(
     let mut secret = bare(kind, object, name.as_str(), "final");
     secret.metadata.finalizers = Some(vec![kind.secret_finalizer().to_owned()]);
     write_record(&mut secret, record);
-    annotate(&mut secret, names::SOURCE, source_of(kind, object));
+    write_source(&mut secret, kind, object);
     secret.data = Some(data(values));
     secret.immutable = Some(true);
     secret
@@ -73,7 +105,7 @@ pub fn reserved(
     secret.metadata.finalizers = Some(vec![kind.secret_finalizer().to_owned()]);
     note_keys(&mut secret, &wish.keys);
     annotate(&mut secret, names::CLAIM, claim.to_string());
-    annotate(&mut secret, names::SOURCE, source_of(kind, object));
+    write_source(&mut secret, kind, object);
     secret
 }
 
@@ -100,7 +132,7 @@ pub fn swapped(
         put_annotations(&mut secret, &wish.annotations);
     }
     write_record(&mut secret, record);
-    annotate(&mut secret, names::SOURCE, source_of(kind, object));
+    write_source(&mut secret, kind, object);
     let uid = object.uid().unwrap_or_default();
     match digest.then(|| {
         digest_of(
@@ -211,8 +243,11 @@ pub fn adopted(
     owners.push(reference);
     note_keys(&mut secret, keys);
     annotate(&mut secret, names::ADOPTED, "true".to_owned());
+    if let Some(created) = present.creation_timestamp() {
+        made_at(&mut secret, created.0);
+    }
     annotate(&mut secret, names::CLAIM, claim.to_string());
-    annotate(&mut secret, names::SOURCE, source_of(kind, object));
+    write_source(&mut secret, kind, object);
     let finalizers = secret.finalizers_mut();
     if !finalizers
         .iter()
@@ -258,6 +293,9 @@ pub fn recorded_anew(
         owners.extend(ours.owner_references().iter().cloned());
     }
     write_record(&mut secret, record);
+    if !agrees(&secret.metadata, object) {
+        write_source(&mut secret, kind, object);
+    }
     secret
 }
 
@@ -319,6 +357,7 @@ pub const RECORD: &[&str] = &[
     names::KEYS,
     names::ADOPTED,
     names::ANNOTATIONS,
+    names::CREATED,
 ];
 
 fn write_record(secret: &mut Secret, record: &Record) {
@@ -334,20 +373,40 @@ fn write_record(secret: &mut Secret, record: &Record) {
     }
 }
 
+/// Notes when it was made, as far as we know before the API server says it.
+pub fn made_at(secret: &mut Secret, at: Timestamp) {
+    annotate(secret, names::CREATED, at.to_string());
+}
+
 fn annotate(secret: &mut Secret, key: &str, value: String) {
     secret.annotations_mut().insert(key.to_owned(), value);
 }
 
-fn source_of(kind: &dyn Kind, object: &DynamicObject) -> String {
+/// Whose it is and with what it was asked for, and which Secret says so: a copy elsewhere gives itself away.
+fn write_source(secret: &mut Secret, kind: &dyn Kind, object: &DynamicObject) {
     let types = object.types.as_ref();
-    serde_json::json!({
+    let source = serde_json::json!({
         "annotations": settings_of(kind, object),
         "apiVersion": types.map(|types| types.api_version.as_str()),
         "kind": types.map(|types| types.kind.as_str()),
         "name": object.name_any(),
+        "namespace": object.namespace(),
+        "secret": secret.name_any(),
         "spec": object.data.get("spec"),
-    })
-    .to_string()
+    });
+    annotate(secret, names::SOURCE, source.to_string());
+}
+
+/// Whether what a Secret says of its place and its owner is so. What is not said at all, as by an earlier Keyward, does not
+/// count against it.
+pub fn agrees(metadata: &ObjectMeta, object: &DynamicObject) -> bool {
+    let Some(made) = made_of(metadata) else {
+        return true;
+    };
+    let is = |said: Option<String>, is: Option<String>| said.is_none() || said == is;
+    is(made.namespace, metadata.namespace.clone())
+        && is(made.secret, metadata.name.clone())
+        && is(made.name, object.metadata.name.clone())
 }
 
 /// The annotations that belong to what was asked for as much as the spec does.
@@ -376,8 +435,15 @@ pub fn values(secret: &Secret) -> Values {
 
 /// Salted with the owner's uid and cut: enough to notice a change, of no use for anything else.
 fn digest_of<'a>(salt: &str, data: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
-    let mut digest = Sha256::new();
-    digest.update(salt.as_bytes());
+    digest(&Sha256::new_with_prefix(salt.as_bytes()), data, 8)
+}
+
+fn digest<'a>(
+    begun: &Sha256,
+    data: impl Iterator<Item = (&'a str, &'a [u8])>,
+    length: usize,
+) -> String {
+    let mut digest = begun.clone();
     for (key, value) in data {
         digest.update((key.len() as u64).to_be_bytes());
         digest.update(key.as_bytes());
@@ -385,11 +451,13 @@ fn digest_of<'a>(salt: &str, data: impl Iterator<Item = (&'a str, &'a [u8])>) ->
         digest.update(value);
     }
     let digest = digest.finalize();
-    digest[..8].iter().fold(String::new(), |mut hex, byte| {
-        use std::fmt::Write;
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    digest[..length]
+        .iter()
+        .fold(String::new(), |mut hex, byte| {
+            use std::fmt::Write;
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
 }
 
 /// Whether it was its owner's before it was ours.
@@ -406,6 +474,10 @@ pub fn spec_of(secret: &Secret) -> Option<serde_json::Value> {
 #[derive(Debug, Deserialize)]
 pub struct MadeOf {
     pub spec: serde_json::Value,
+    /// The resource that asked for it, and where the answer was stored. Earlier versions of Keyward wrote only the first.
+    pub name: Option<String>,
+    pub namespace: Option<String>,
+    pub secret: Option<String>,
     /// `None`: it was made before they were written down.
     pub annotations: Option<BTreeMap<String, String>>,
 }
@@ -489,6 +561,7 @@ pub fn read(kind: &dyn Kind, secret: &Secret) -> Option<Stored> {
             .any(|owner| owner.uid == *uid),
         adopted: is_adopted(secret),
         damaged: false,
+        disputed: false,
         holders: secret
             .finalizers()
             .iter()

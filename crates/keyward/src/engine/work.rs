@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DynamicObject, ListParams, ObjectMeta, TypeMeta};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client};
 use lifecycle::ClusterId;
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +24,7 @@ use super::trouble::Fault;
 use super::waiting::Waiting;
 use super::watch::watch;
 use super::world::{Clock, Options, Readiness, World};
-use super::{Key, Kind, names, secrets};
+use super::{Key, Kind, remains};
 use crate::telemetry::Telemetry;
 
 /// The longest sleep: a clock that jumps, or a machine that slept, is noticed within this time.
@@ -293,7 +292,7 @@ async fn settle(world: &World, key: &Key, memory: &mut Memory, outcome: Outcome)
         Outcome::Done => {
             if key.departed.is_none() {
                 forget(world, key);
-                look_for_remains(world, key).await;
+                remains::look_for(world, key).await;
             }
             Then::Forget
         }
@@ -316,65 +315,4 @@ fn in_its_afterlife(world: &World, key: &Key, memory: &mut Memory) -> Then {
 fn forget(world: &World, key: &Key) {
     world.telemetry.rotations.forget(key);
     world.logins.forget(key);
-}
-
-/// Secrets of ours whose resource is no more, as after a removal by force: each tells whose it was and how to reach its
-/// issuer.
-async fn look_for_remains(world: &World, key: &Key) {
-    let selector = format!("{}={}", names::MANAGED_BY, names::KEYWARD);
-    let api = world.secrets(&key.namespace);
-    let list = world
-        .timed(
-            "looking for remains",
-            api.list_metadata(&ListParams::default().labels(&selector)),
-        )
-        .await;
-    let Ok(list) = list else { return };
-    let resource = world.kinds[key.kind].resource();
-    for secret in list.items {
-        let Some(uid) = secret.labels().get(names::OWNER_UID).cloned() else {
-            continue;
-        };
-        let ours = secret
-            .owner_references()
-            .iter()
-            .any(|owner| owner.uid == uid && owner.name == key.name && owner.kind == resource.kind);
-        let Some(object) = ours
-            .then(|| remains(&secret.metadata, world.kinds[key.kind].as_ref(), &uid, key))
-            .flatten()
-        else {
-            continue;
-        };
-        let departed = Key {
-            departed: Some(uid),
-            ..key.clone()
-        };
-        world.queue.remember(
-            departed,
-            Memory {
-                last: Some(object),
-                ..Memory::default()
-            },
-            world.now(),
-        );
-    }
-}
-
-fn remains(metadata: &ObjectMeta, kind: &dyn Kind, uid: &str, key: &Key) -> Option<DynamicObject> {
-    let resource = kind.resource();
-    let mut object = DynamicObject {
-        types: Some(TypeMeta {
-            api_version: resource.api_version.clone(),
-            kind: resource.kind.clone(),
-        }),
-        metadata: ObjectMeta {
-            name: Some(key.name.clone()),
-            namespace: Some(key.namespace.clone()),
-            uid: Some(uid.to_owned()),
-            ..ObjectMeta::default()
-        },
-        data: serde_json::json!({}),
-    };
-    secrets::made_of(metadata)?.restore(kind, &mut object);
-    Some(object)
 }

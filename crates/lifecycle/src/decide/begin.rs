@@ -6,7 +6,7 @@ use super::mint::answer;
 use super::scene::{Choice, Scene, Waits, listing, refused};
 use crate::schedule::later;
 use crate::{
-    Because, Change, Entry, Intent, Minting, Purpose, Question, Repairs, Retire, Setback,
+    Because, Change, Entry, Intent, Minting, Purpose, Question, Repairs, Retire, Setback, Stored,
     TroubleKind, Verdict, Version, Wanted,
 };
 
@@ -73,6 +73,7 @@ pub(super) fn begin_a_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         brought: false,
         token: s.resource.rotate.clone(),
         source: wanted.source.clone(),
+        chosen: None,
     });
     ledger.repairs = repairs;
     Some(Choice::record(Change::Intent, ledger, cause))
@@ -97,7 +98,8 @@ pub(super) fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Bec
     let Some(current) = &s.ledger.current else {
         return Some(Because::FirstMint);
     };
-    let Some(stored) = s.stored(current.version).filter(|stored| !stored.leaving) else {
+    let serves = |stored: &&Stored| !stored.leaving && !stored.disputed;
+    let Some(stored) = s.stored(current.version).filter(serves) else {
         return Some(Because::SecretMissing);
     };
     if !stored.intact {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::recover::{discard, sweep};
+use super::recover::{discard, let_lookalikes_go, sweep};
 use super::retire::{give_back, release, retire_the_superseded, stays};
 use super::scene::{Choice, Scene, Waits, entry_of, is_blank, is_draft, listing};
 use crate::schedule::later;
@@ -260,7 +260,8 @@ pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Choice {
     if let Some(draft) = facts.secrets.iter().find(|stored| is_draft(stored)) {
         return discard(draft);
     }
-    let choice = retire_the_superseded(&s, waits)
+    let choice = let_lookalikes_go(&s, waits)
+        .or_else(|| retire_the_superseded(&s, waits))
         .or_else(|| let_go_of_secrets(&s, waits))
         .or_else(|| {
             ledger
@@ -281,6 +282,11 @@ pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Choice {
         Ok(listing) => match listing.iter().find(|issued| !ledger.records_id(&issued.id)) {
             Some(_) if !facts.read_after_listing => {
                 Choice::ask(Question::Resource, Because::Departed)
+            }
+            // Nobody is left to tell by a condition: whoever looks for what ended it finds this.
+            Some(issued) if !facts.warned.contains(&issued.version) => {
+                let (version, because) = (issued.version, Because::Departed);
+                Choice::act(Step::Warn { version, because }, because)
             }
             Some(issued) => sweep(issued),
             None => Choice::rest(Because::Finished),

@@ -5,11 +5,11 @@ use jiff::{SignedDuration, Timestamp};
 use super::begin::{Window, window};
 use super::retire::release;
 use super::rotate::{rotate_itself, somebody_may_be_rotating};
-use super::scene::{Choice, Scene, Waits, entry_of, listing};
+use super::scene::{Choice, Origin, Scene, Waits, entry_of, listing};
 use crate::schedule::{backoff, later};
 use crate::{
-    Answer, Because, Change, Intent, Minting, Purpose, Question, Step, Trouble, TroubleKind,
-    Verdict, Version, Wanted,
+    Answer, Because, Change, Intent, Minting, Purpose, Question, Step, Stored, Trouble,
+    TroubleKind, Verdict, Version, Wanted,
 };
 
 /// After a given-up attempt, look for its late fruit once more after this time.
@@ -29,12 +29,36 @@ fn may_be_made_once_more(s: &Scene, version: Version) -> bool {
 /// From this attempt on, a crash loop waits between attempts.
 const PATIENT_ATTEMPTS: u32 = 3;
 
-/// The Secret of the open intent exists, so the credential was verified: one compare-and-swap makes it current.
-pub(super) fn publish_what_is_stored(s: &Scene, _: &mut Waits) -> Option<Choice> {
+/// The Secret of the open intent exists: one compare-and-swap makes it current. One that this pass did not store may have
+/// been put there by anybody, and is tried first.
+pub(super) fn publish_what_is_stored(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let intent = s.ledger.intent.as_ref()?;
-    let stored = s
-        .stored(intent.version)
-        .filter(|stored| !stored.leaving && stored.intact)?;
+    let fit = |stored: &&Stored| !stored.leaving && stored.intact;
+    let claimant = s.claimants(intent.version).find(fit)?;
+    if s.origin(claimant) == Origin::Unknown {
+        return match listing(s.facts) {
+            _ if s.must_wait(Purpose::Mint, waits) => None,
+            Err(Some(trouble)) => Some(s.setback(Purpose::Mint, trouble)),
+            Ok(_) | Err(None) => Some(Choice::ask(Question::Issued, Because::Stored)),
+        };
+    }
+    let stored = s.stored(intent.version).filter(fit)?;
+    if must_be_tried(s, stored) {
+        match answer(s.facts.works.as_ref(), intent.version) {
+            Some(Ok(Verdict::Works)) => {}
+            _ if s.must_wait(Purpose::Mint, waits) => return None,
+            None => {
+                return Some(Choice::ask(
+                    Question::Works(intent.version),
+                    Because::Stored,
+                ));
+            }
+            Some(Err(trouble)) => return Some(s.setback(Purpose::Mint, trouble)),
+            Some(Ok(Verdict::Refused)) => {
+                return Some(give_up_refused(s, s.facts.wanted.as_ref().ok()?));
+            }
+        }
+    }
     let mut entry = entry_of(stored, s.now())?;
     entry.source = intent.source.clone().or(entry.source);
     let mut ledger = s.ledger.clone();
@@ -57,6 +81,16 @@ pub(super) fn publish_what_is_stored(s: &Scene, _: &mut Waits) -> Option<Choice>
     }
     ledger.setbacks.mint = None;
     Some(Choice::record(Change::Publish, ledger, Because::Stored))
+}
+
+/// In place, what stands in the Secret is what consumers use already. A credential that replaces itself, or that a person
+/// provides, has no other to go back to.
+fn must_be_tried(s: &Scene, stored: &Stored) -> bool {
+    let replaceable = match s.facts.issuer.minting {
+        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce => true,
+        Minting::SelfRotating | Minting::Provided => !s.in_place(),
+    };
+    replaceable && !s.facts.stored.contains(&stored.uid)
 }
 
 /// A person asks for the previous version back. Only while it is whole: after the fence there is no way back.
@@ -205,7 +239,12 @@ pub(super) fn reserve(s: &Scene, version: Version) -> Option<Choice> {
 /// The value was chosen and stored first: whatever was lost, asking again for the same name and value is harmless.
 fn mint_chosen(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
     if s.draft(intent.version).is_none() {
-        return Choice::act(Step::Draft(intent.version), intent.cause);
+        // The value was chosen by whoever wrote the intent, who alone can store it.
+        return if s.facts.mine == Some(intent.version) {
+            Choice::act(Step::Draft(intent.version), intent.cause)
+        } else {
+            bump(s, wanted, Because::AttemptLost)
+        };
     }
     if holds(s, intent.version) {
         return verify_then_store(s, intent, wanted);
@@ -345,6 +384,7 @@ fn bumped(s: &Scene, wanted: &Wanted) -> crate::Ledger {
         intent.version = intent.version.next_attempt();
         intent.print = wanted.print.clone();
         intent.since = s.now();
+        intent.chosen = None;
         let before = std::mem::replace(&mut intent.source, wanted.source.clone());
         ledger.high = ledger.high.max(intent.version);
         ledger.went_astray(before);

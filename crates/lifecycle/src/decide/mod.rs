@@ -11,7 +11,9 @@ mod rotate;
 mod scene;
 mod withdraw;
 
-use crate::{Because, Decision, Facts, Ledger, LedgerState, Next, Question, Resource, Wait};
+use crate::{
+    Because, Change, Decision, Facts, Ledger, LedgerState, Next, Question, Resource, Wait,
+};
 use scene::{Choice, Scene, Waits};
 
 /// A check looks at the scene and either settles what happens next or lets the one below speak. What it merely waits
@@ -24,6 +26,8 @@ const POLICY: &[Check] = &[
     recover::write_down_what_failed, // early: a failure nobody remembers is repeated by the next process
     recover::condemn_in_an_emergency, // a leaked credential does not wait for anything below
     recover::rebuild_a_ledger_overtaken, // Secrets know more than the ledger: nothing else can be trusted before
+    recover::count_what_is_spent,        // before anything is begun: no number is used twice
+    recover::tell_of_lookalikes,
     recover::mend_records, // what a Secret no longer says of itself is neither found nor woken by
     leave::take_everything_out_of_service, // closes the open intent, so that nothing new is published any more
     mint::publish_what_is_stored,          // a stored version nobody sees helps nobody
@@ -32,6 +36,7 @@ const POLICY: &[Check] = &[
     mint::annotate_the_secret, // an edit of them takes effect at once, whatever the issuer or the login is up to
     inherit::settle_the_estate, // before strays are: all that is left gets its record, then all of it is retired
     recover::adopt_strays, // a complete Secret without a record gets one, so that it is retired in order
+    recover::let_lookalikes_go,
     recover::discard_drafts,
     recover::sweep_orphans, // before minting: leftovers count against the cap
     leave::abandon_what_cannot_be_ended, // before it is tried once more
@@ -86,7 +91,9 @@ fn with_resource(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Optio
             waits,
         ),
         LedgerState::Newer => Some(Choice::rest(Because::LedgerFromTheFuture)),
-        LedgerState::Absent | LedgerState::Unreadable => without_ledger(facts, resource, waits),
+        LedgerState::Absent | LedgerState::Unreadable | LedgerState::OfAnother(_) => {
+            without_ledger(facts, resource, waits)
+        }
     }
 }
 
@@ -123,6 +130,12 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
     let nothing_stored = facts.secrets.iter().all(scene::is_blank);
     // Our finalizer and the first entry of the ledger are one write: where one is without the other, it was lost.
     let never_written = !resource.guarded && resource.ledger == LedgerState::Absent;
+    let anothers = matches!(resource.ledger, LedgerState::OfAnother(_));
+    if nothing_issued && nothing_stored && anothers && !resource.deleting {
+        // A copy, or restored under a new uid: it begins a life of its own, and owes nothing to the one it names.
+        let because = Because::LedgerOfAnother;
+        return Some(Choice::record(Change::Disown, Ledger::default(), because));
+    }
     if nothing_issued && nothing_stored && (never_written || resource.deleting) {
         let fresh = Ledger::default();
         return by_policy(

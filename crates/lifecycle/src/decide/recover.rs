@@ -1,10 +1,14 @@
 //! Making good what faults left behind.
 
+use jiff::SignedDuration;
+
 use super::mint::{give_up_what_cannot_be_stored, is_stored_nowhere};
-use super::scene::{Choice, Scene, Waits, entry_of, is_blank, is_draft, listing};
+use super::retire::release;
+use super::scene::{Choice, Origin, Scene, Waits, entry_of, is_blank, is_draft, listing};
+use crate::schedule::later;
 use crate::{
-    Because, Change, Entry, Facts, Issued, Ledger, Purpose, Question, Resource, Role, Step, Stored,
-    Version,
+    Because, Change, Entry, Facts, Issued, Ledger, Purpose, Question, Resource, Role, SecretName,
+    SecretUid, Step, Stored, Version,
 };
 
 pub(super) fn write_down_what_failed(s: &Scene, _: &mut Waits) -> Option<Choice> {
@@ -34,52 +38,156 @@ pub(super) fn condemn_in_an_emergency(s: &Scene, _: &mut Waits) -> Option<Choice
     ))
 }
 
-/// A Secret with a number, or reserved for a number, that the ledger never gave out: the ledger went back in time.
-pub(super) fn rebuild_a_ledger_overtaken(s: &Scene, _: &mut Waits) -> Option<Choice> {
-    let overtaken = s.facts.secrets.iter().any(|stored| {
+/// A Secret with a number, or reserved for a number, that the ledger never gave out: the ledger went back in time. Or it
+/// speaks of its Secrets as they are not: somebody edited it.
+pub(super) fn rebuild_a_ledger_overtaken(s: &Scene, waits: &mut Waits) -> Option<Choice> {
+    let beyond = |stored: &Stored| {
         !is_draft(stored) && stored.version.max(stored.claim.unwrap_or_default()) > s.ledger.high
-    });
-    if !overtaken {
-        return None;
-    }
-    if s.facts.issuer.lists && listing(s.facts).is_err() {
+    };
+    let suspects = || {
+        s.facts
+            .secrets
+            .iter()
+            .filter(|one| beyond(one))
+            .chain(misnamed(s))
+    };
+    if suspects().any(|stored| s.origin(stored) == Origin::Unknown) {
         return match listing(s.facts) {
-            Err(Some(trouble)) => (!s.must_wait(Purpose::Check, &mut Waits::default()))
-                .then(|| s.setback(Purpose::Check, trouble))
-                .or(Some(Choice::rest(Because::LedgerLost))),
+            _ if s.must_wait(Purpose::Check, waits) => Some(Choice::rest(Because::LedgerLost)),
+            Err(Some(trouble)) => Some(s.setback(Purpose::Check, trouble)),
             Ok(_) | Err(None) => Some(Choice::ask(Question::Issued, Because::LedgerLost)),
         };
     }
+    // What cannot be shown to be ours says nothing about the ledger.
+    let proved = |stored: &Stored| s.origin(stored) == Origin::Proved;
+    if !suspects().any(proved) {
+        return None;
+    }
+    if s.facts.issuer.lists && listing(s.facts) == Err(None) {
+        return Some(Choice::ask(Question::Issued, Because::LedgerLost));
+    }
     Some(rebuild(s.facts, s.resource))
+}
+
+/// Secrets of versions that the ledger has in another Secret, which is not there, or under another id.
+fn misnamed<'a>(s: &'a Scene) -> impl Iterator<Item = &'a Stored> {
+    let finals = s.facts.secrets.iter().filter(|one| one.role == Role::Final);
+    finals.filter(|stored| {
+        let Some(entry) = s.ledger.entry(stored.version) else {
+            return false;
+        };
+        if entry.is_kept_in(stored) {
+            return !stored.disputed && stored.id.as_ref().is_some_and(|id| *id != entry.id);
+        }
+        let mut others = s.claimants(stored.version);
+        !others.any(|other| entry.is_kept_in(other))
+    })
+}
+
+/// A Secret with a number that the ledger never gave out, of which it cannot be shown that it is ours: what was in it may
+/// be dead. The number is spent all the same, so that no name is used twice; but only as far as a ledger may have gone back.
+pub(super) fn count_what_is_spent(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    let near = |version: &Version| {
+        let furthest = s.ledger.high.serial.saturating_add(MOST_SPENT);
+        *version > s.ledger.high && version.serial <= furthest
+    };
+    let numbers = s.facts.secrets.iter().map(|stored| stored.version);
+    let high = numbers.filter(near).max()?;
+    let ledger = Ledger {
+        high,
+        ..s.ledger.clone()
+    };
+    Some(Choice::record(Change::Tidy, ledger, Because::StrayVersion))
+}
+
+/// More rotations than are forgotten by a ledger that is brought back; a number beyond was made up.
+const MOST_SPENT: u32 = 16;
+
+/// A copy of one of our Secrets is nobody's business but its owner's. That it is there should be known.
+pub(super) fn tell_of_lookalikes(s: &Scene, waits: &mut Waits) -> Option<Choice> {
+    if !s.facts.lookalikes.is_empty() {
+        let names = s.facts.lookalikes.iter().map(|one| one.name.as_str());
+        let names: Vec<&str> = names.take(MOST_NAMED).collect();
+        waits.shown_with(Because::Lookalike, names.join(", "));
+    }
+    None
+}
+
+/// More names than anybody reads.
+const MOST_NAMED: usize = 5;
+
+/// A copy was made with our finalizer on it. Whoever deletes it shall not wait for us: it protects nothing.
+pub(super) fn let_lookalikes_go(s: &Scene, waits: &mut Waits) -> Option<Choice> {
+    let (name, uid, version) = deleted_lookalike(s.facts, s.ledger)?;
+    if s.must_wait(Purpose::Retire, waits) {
+        return None;
+    }
+    let step = Step::Release {
+        secret: name.clone(),
+        uid: uid.clone(),
+        version,
+    };
+    Some(Choice::act(step, Because::Lookalike))
+}
+
+fn deleted_lookalike<'a>(
+    facts: &'a Facts,
+    ledger: &Ledger,
+) -> Option<(&'a SecretName, &'a SecretUid, Version)> {
+    let copies = facts.lookalikes.iter().filter(|one| one.kept_by_us);
+    let copies = copies.map(|one| (&one.name, &one.uid, Version::default()));
+    // One that says all that ours says, and is not the one that the ledger has. Ours is there, so that it is no other.
+    let twins = facts.secrets.iter().filter(|twin| {
+        let entry = ledger.entry(twin.version);
+        let original = |entry: &Entry| {
+            let mut others = facts.secrets.iter();
+            others.any(|other| other.version == twin.version && entry.is_kept_in(other))
+        };
+        let is_twin = entry.is_some_and(|entry| !entry.is_kept_in(twin) && original(entry));
+        is_twin && twin.role == Role::Final && twin.leaving && twin.guarded
+    });
+    let twins = twins.map(|twin| (&twin.name, &twin.uid, twin.version));
+    copies.chain(twins).next()
 }
 
 /// A ledger from what can be seen: the Secrets and the issuer's list.
 ///
 /// Current becomes the version that status names, else the highest; in either case only if its Secret is whole and the
-/// issuer still knows it. All others are put on their way out, in the usual order and with the usual care; what has no
+/// issuer still knows it, and the highest only if it bears our mark there. Of two Secrets that say they are one version the
+/// older is: a copy comes later. All others are put on their way out, in the usual order and with the usual care; what has no
 /// Secret is an orphan.
 ///
 /// The lost ledger may have opened one more rotation than can be seen, and its request may still be under way. So that
 /// no number is used twice, the next serial counts as spent.
 pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
-    let alive = |stored: &Stored| match facts.issued.is() {
-        Some(listing) => listing
-            .iter()
-            .any(|issued| Some(&issued.id) == stored.id.as_ref()),
-        None => true,
+    let issued = |stored: &Stored| {
+        let mut listing = facts.issued.is()?.iter();
+        listing.find(|issued| Some(&issued.id) == stored.id.as_ref())
+    };
+    let alive = |stored: &Stored| facts.issued.is().is_none() || issued(stored).is_some();
+    let is_marked = |stored: &&&Stored| {
+        let marked = |issued: &Issued| issued.marked && issued.version == stored.version;
+        facts.issued.is().is_none() || issued(stored).is_some_and(marked)
     };
     let mut complete: Vec<&Stored> = facts
         .secrets
         .iter()
         .filter(|stored| !is_draft(stored) && !is_blank(stored) && stored.id.is_some())
+        // What the issuer does not have is dead, or was never ours: it is cleared away as a stray.
+        .filter(|stored| alive(stored) || stored.role == Role::Target)
         .collect();
-    complete.sort_by_key(|stored| stored.version);
+    let named = |stored: &Stored| resource.named.as_ref() == Some(&stored.name);
+    // Stable: those of one version stay in the order of their age, but for the one that consumers were told of.
+    complete.sort_by_key(|stored| (stored.version, !named(stored)));
+    complete.dedup_by_key(|stored| stored.version);
     let usable = |stored: &&&Stored| !stored.leaving && stored.intact && alive(stored);
-    let named = |stored: &&&Stored| resource.named.as_ref() == Some(&stored.name);
     let current = complete
         .iter()
         .find(|stored| usable(stored) && named(stored))
-        .or_else(|| complete.iter().rev().find(usable));
+        .or_else(|| {
+            let mut newest_first = complete.iter().rev();
+            newest_first.find(|stored| usable(stored) && is_marked(stored))
+        });
     let current = if resource.deleting {
         None
     } else {
@@ -100,9 +208,11 @@ pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
         })
         .collect();
     retiring.extend(overwritten(facts));
+    let known = |stored: &&Stored| stored.role != Role::Final || alive(stored);
     let seen = facts
         .secrets
         .iter()
+        .filter(known)
         .map(|stored| stored.version.max(stored.claim.unwrap_or_default()));
     let listed = facts
         .issued
@@ -163,13 +273,27 @@ pub(super) fn mend_records(s: &Scene, _: &mut Waits) -> Option<Choice> {
 /// publishing. With a record it is retired like any other: fenced, released, revoked, in this order.
 ///
 /// In place the write itself was the publication: consumers already use what is in the target, so it becomes current.
-pub(super) fn adopt_strays(s: &Scene, _: &mut Waits) -> Option<Choice> {
+pub(super) fn adopt_strays(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let stray = s.facts.secrets.iter().find(|stored| {
         !is_draft(stored)
             && !is_blank(stored)
             && !s.ledger.records(stored.version)
             && (stored.guarded || !stored.leaving)
     })?;
+    let leaves_issuer_alone = s.resource.deleting && !super::leave::revokes(s.facts);
+    match s.origin(stray) {
+        Origin::Proved => {}
+        Origin::Unknown | Origin::Unproved if leaves_issuer_alone => {}
+        Origin::Unknown | Origin::Unproved if s.must_wait(Purpose::Retire, waits) => return None,
+        Origin::Unknown => {
+            return Some(match listing(s.facts) {
+                Err(Some(trouble)) => s.setback(Purpose::Retire, trouble),
+                Ok(_) | Err(None) => Choice::ask(Question::Issued, Because::StrayVersion),
+            });
+        }
+        Origin::Unproved if is_recorded_there(s, stray) => {}
+        Origin::Unproved => return clear_away(s, stray, waits),
+    }
     let mut entry = entry_of(stray, s.now())?;
     let mut ledger = s.ledger.clone();
     if stray.role == Role::Target {
@@ -187,6 +311,45 @@ pub(super) fn adopt_strays(s: &Scene, _: &mut Waits) -> Option<Choice> {
     }
     Some(Choice::record(Change::Adopt, ledger, Because::StrayVersion))
 }
+
+/// The issuer has it under another name: a predecessor made it.
+fn is_recorded_there(s: &Scene, stray: &Stored) -> bool {
+    let is_it = |issued: &Issued| !issued.marked && Some(&issued.id) == stray.id.as_ref();
+    s.facts.issued.is().into_iter().flatten().any(is_it)
+}
+
+/// A Secret that says it holds a version of ours, which the issuer does not have: what was in it is dead, or it was never
+/// ours. There is nothing to end, and so no entry for it: it is only taken away, when nobody holds it.
+fn clear_away(s: &Scene, stray: &Stored, waits: &mut Waits) -> Option<Choice> {
+    // A list that is older than the Secret may lack what the Secret holds.
+    if s.facts.read_after_listing {
+        waits.until(Because::StrayVersion, later(s.now(), LOOK_AT_STRAYS_AGAIN));
+        return None;
+    }
+    if s.must_wait(Purpose::RetireVersion(stray.version), waits) {
+        return None;
+    }
+    if !stray.leaving {
+        let step = Step::Fence {
+            secret: stray.name.clone(),
+            uid: stray.uid.clone(),
+            version: stray.version,
+        };
+        return Some(Choice::act(step, Because::StrayVersion));
+    }
+    if stray.holders.is_empty() {
+        return Some(Choice {
+            because: Because::StrayVersion,
+            ..release(stray)
+        });
+    }
+    let because = Because::HeldByConsumers;
+    waits.held(because, stray.version, &stray.holders, None);
+    None
+}
+
+/// A Secret that nothing explains yet is looked at once more after this time.
+const LOOK_AT_STRAYS_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 
 /// A draft is needed while its own version is being made, and after that until it is certain that nothing came of it:
 /// it records with which spec, and so as whom, its credential was asked for.
@@ -269,9 +432,15 @@ fn orphans(s: &Scene, waits: &mut Waits) -> Option<Issued> {
     let in_use = s.target().and_then(|target| target.id.as_ref());
     let listing = s.facts.issued.is()?;
     // By id: a namesake of a recorded version, from a request that came twice, is an orphan too.
+    // What one of our Secrets holds is a version, whatever the ledger was made to say: it is retired in order.
+    let kept = |issued: &Issued| {
+        let mut finals = s.facts.secrets.iter().filter(|one| one.role == Role::Final);
+        finals.any(|one| one.guarded && one.id.as_ref() == Some(&issued.id))
+    };
     let unrecorded = |issued: &&Issued| {
         Some(issued.version) != open
             && !s.ledger.records_id(&issued.id)
+            && !kept(issued)
             && (in_use != Some(&issued.id) || s.resource.deleting)
     };
     let beyond = |issued: &Issued| issued.version > s.ledger.high;

@@ -33,6 +33,11 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
     } else {
         s.stored(entry.version)
     };
+    if stored.is_some_and(|stored| stored.disputed) {
+        let detail = format!("Secret {}", entry.secret);
+        waits.disputed(entry.version, detail);
+        return None;
+    }
     match end_of(s, entry) {
         End::NotYet | End::Over => {}
         End::Unknown(_) | End::Doubtful if s.must_wait(retiring(entry), waits) => return None,

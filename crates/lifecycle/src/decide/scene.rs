@@ -54,6 +54,22 @@ impl Choice {
     }
 }
 
+/// Where a Secret comes from that no entry of the ledger speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// We made it: this pass did, or the issuer has what it records under the mark of its version.
+    Proved,
+    /// The issuer has nothing of the kind: it was planted, or what it held is dead.
+    Unproved,
+    /// The issuer was not asked, or did not tell.
+    Unknown,
+}
+
+/// Whether this is what the Secret records, under its mark.
+fn is_of(issued: &Issued, stored: &Stored) -> bool {
+    issued.marked && issued.version == stored.version && stored.id.as_ref() == Some(&issued.id)
+}
+
 #[derive(Default)]
 pub(super) struct Waits(Vec<Wait>);
 
@@ -121,6 +137,26 @@ impl Waits {
         });
     }
 
+    pub(super) fn disputed(&mut self, version: Version, detail: String) {
+        self.0.push(Wait {
+            because: Because::SecretDisputed,
+            version: Some(version),
+            on: Vec::new(),
+            until: None,
+            detail,
+        });
+    }
+
+    pub(super) fn shown_with(&mut self, because: Because, detail: String) {
+        self.0.push(Wait {
+            because,
+            version: None,
+            on: Vec::new(),
+            until: None,
+            detail,
+        });
+    }
+
     pub(super) fn shown(&mut self, because: Because) {
         self.0.push(Wait {
             because,
@@ -148,19 +184,43 @@ impl Scene<'_> {
         }
     }
 
-    /// The Secret that holds this version's value, drafts aside.
+    /// The Secret that holds this version's value, drafts aside. Anybody can write labels: of a version that the ledger
+    /// records it is the very Secret that is recorded with it, of any other one whose origin is proved.
     pub(super) fn stored(&self, version: Version) -> Option<&Stored> {
-        self.facts
-            .secrets
-            .iter()
-            .find(|stored| stored.version == version && !is_draft(stored) && !is_blank(stored))
+        let mut claimants = self.claimants(version);
+        match self.ledger.entry(version) {
+            Some(entry) => claimants.find(|stored| entry.is_kept_in(stored)),
+            None => claimants.find(|stored| self.origin(stored) == Origin::Proved),
+        }
     }
 
+    /// Secrets that say of themselves that they hold this version, oldest first.
+    pub(super) fn claimants(&self, version: Version) -> impl Iterator<Item = &Stored> {
+        let secrets = self.facts.secrets.iter();
+        secrets.filter(move |stored| {
+            stored.version == version && !is_draft(stored) && !is_blank(stored)
+        })
+    }
+
+    /// Whether a Secret that the ledger does not explain is of our own making. The one target of in-place delivery is
+    /// known by its name.
+    pub(super) fn origin(&self, stored: &Stored) -> Origin {
+        let stored_here = self.facts.stored.contains(&stored.uid);
+        let by_name = stored.role == Role::Target;
+        if stored_here || by_name || !self.facts.issuer.lists {
+            return Origin::Proved;
+        }
+        match listing(self.facts) {
+            Err(_) => Origin::Unknown,
+            Ok(listing) if listing.iter().any(|issued| is_of(issued, stored)) => Origin::Proved,
+            Ok(_) => Origin::Unproved,
+        }
+    }
+
+    /// The draft of this version, if the value in it is the one we chose.
     pub(super) fn draft(&self, version: Version) -> Option<&Stored> {
-        self.facts
-            .secrets
-            .iter()
-            .find(|stored| stored.version == version && is_draft(stored))
+        let mut secrets = self.facts.secrets.iter();
+        secrets.find(|stored| stored.version == version && is_draft(stored) && stored.intact)
     }
 
     /// The one Secret of in-place delivery.
@@ -289,6 +349,7 @@ pub(super) fn entry_of(stored: &Stored, now: Timestamp) -> Option<Entry> {
         version: stored.version,
         id: stored.id.clone()?,
         secret: stored.name.clone(),
+        uid: Some(stored.uid.clone()),
         print: stored.print.clone(),
         minted: stored.minted.unwrap_or(now),
         expires: stored.expires,

@@ -101,3 +101,43 @@ fn a_reservation_that_is_overlooked_gets_a_value_rotated_with_twice() {
     (c.left.overlaps, c.left.lates, c.left.ticks) = (1, 1, 2);
     assert_eq!(falls(&c), "P2");
 }
+
+#[test]
+fn a_copied_ledger_that_counts_ends_the_originals_credential() {
+    let lie = Lie::LedgerOfAnotherCounts;
+    let mut c = without_the_rule("ledger of another counts", Minting::Chosen, lie);
+    (c.left.copied_ledgers, c.left.deletions) = (1, 1);
+    assert!(matches!(falls(&c), "P2" | "P8"));
+}
+
+#[test]
+fn a_departure_on_the_word_of_a_copied_secret_ends_what_is_held() {
+    let lie = Lie::DepartureOnTheWordOfASecret;
+    let mut c = without_the_rule("departure unproved", Minting::Chosen, lie);
+    c.left.copied_secrets = 1;
+    assert!(matches!(falls(&c), "P1" | "P2"));
+}
+
+#[test]
+fn a_revoke_without_a_look_at_the_mark_ends_a_strangers_credential() {
+    let lie = Lie::RevokesWithoutTheMark;
+    let mut c = without_the_rule("revoke without the mark", Minting::Chosen, lie);
+    c.left.forged_ledgers = 1;
+    assert_eq!(falls(&c), "P8");
+}
+
+#[test]
+fn a_secret_known_by_its_version_alone_lends_its_empty_list_of_holders() {
+    let lie = Lie::SecretsByVersionAlone;
+    let mut c = without_the_rule("Secrets by version alone", Minting::Chosen, lie);
+    (c.left.copied_secrets, c.left.ticks) = (1, 2);
+    assert_eq!(falls(&c), "P1");
+}
+
+#[test]
+fn a_planted_secret_that_is_not_tried_is_published() {
+    let lie = Lie::PublishesWhatItDidNotStore;
+    let mut c = without_the_rule("publish what it did not store", Minting::Chosen, lie);
+    (c.left.planted_secrets, c.left.crashes) = (1, 1);
+    assert_eq!(falls(&c), "P2");
+}

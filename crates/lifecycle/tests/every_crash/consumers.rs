@@ -29,7 +29,7 @@ pub fn deeds(w: &World, c: &Configuration, who: usize, out: &mut Vec<Deed>) {
     let ending = w.resource.deleting || !w.resource.exists;
     match c.policy.delivery {
         Delivery::Versioned => {
-            let usable = |s: &&Secret| s.kind == Kind::Final && s.credential != NOBODY;
+            let usable = |s: &&Secret| s.kind == Kind::Final && s.credential != NOBODY && !s.forged;
             for secret in w.secrets.iter().filter(usable) {
                 let credential = secret.credential;
                 let named = w.ever_named >> credential & 1 == 1;
@@ -66,9 +66,9 @@ pub fn deeds(w: &World, c: &Configuration, who: usize, out: &mut Vec<Deed>) {
 
 pub fn perform(w: &mut World, who: usize, deed: Deed) {
     let place = |w: &World, credential: u8| {
-        w.secrets
-            .iter()
-            .position(|secret| secret.kind == Kind::Final && secret.credential == credential)
+        w.secrets.iter().position(|secret| {
+            secret.kind == Kind::Final && secret.credential == credential && !secret.forged
+        })
     };
     match deed {
         Deed::Holds(credential) => {

@@ -39,7 +39,7 @@ fn worlds(c: &Configuration, folds: bool) -> (usize, HashSet<u64>) {
 /// Ledgers are numbered in the order in which they are met, which differs: they are compared by their text.
 fn outside(run: &Run, mut w: World) -> World {
     use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-    let text = |number| run.ledgers.of(number).map(|ledger| ledger.write());
+    let text = |number| run.ledgers.of(number).map(|ledger| format!("{ledger:?}"));
     let named = |number| {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(text(number));
         u32::try_from(hash >> 32).expect("half of it")

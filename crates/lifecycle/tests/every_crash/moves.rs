@@ -10,7 +10,9 @@ use crate::servers::{
     add_credential, delete_secret, perform, put_into_the_target, resource_vanishes,
     resource_written,
 };
-use crate::world::{Credential, Kind, NO_LEDGER, NOBODY, Phase, Request, Secret, Verb, World};
+use crate::world::{
+    ANOTHERS, Credential, Kind, NO_LEDGER, NOBODY, Phase, Request, Secret, Verb, World,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
@@ -39,6 +41,11 @@ pub enum Event {
     Brings,
     LosesLogin,
     FindsLogin,
+    CopiesSecret(usize),
+    PlantsSecret,
+    CopiesLedger,
+    RestoresLedger,
+    ForgesLedger,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +85,7 @@ pub fn moves(run: &Run, w: &World, out: &mut Vec<(Event, World)>) -> u64 {
     }
     tick(run, w, out);
     people_move(run, w, out);
+    strangers_move(run, w, out);
     beyond
 }
 
@@ -108,7 +116,12 @@ impl Event {
             | Self::PutsBack(_)
             | Self::Brings
             | Self::LosesLogin
-            | Self::FindsLogin => false,
+            | Self::FindsLogin
+            | Self::CopiesSecret(_)
+            | Self::PlantsSecret
+            | Self::CopiesLedger
+            | Self::RestoresLedger
+            | Self::ForgesLedger => false,
         }
     }
 }
@@ -144,7 +157,7 @@ fn operator_moves(run: &Run, w: &World, index: usize, out: &mut Vec<(Event, Worl
                 }
                 next.left.overlaps -= 1;
             }
-            operator::read_the_resource(&mut next, index);
+            operator::read_the_resource(run, &mut next, index);
             finish(Event::Looks(index), next, out);
         }
         Phase::SeenResource => {
@@ -403,6 +416,104 @@ fn people_move(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
         });
         brought && spend(&mut w.left.brought)
     });
+}
+
+/// Who copies, plants and forges has no say over our Secrets, nor over what stands at the issuer.
+fn strangers_move(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
+    let mut edit = |event, change: &dyn Fn(&mut World) -> bool| {
+        let mut next = *w;
+        if change(&mut next) {
+            push(run, out, event, next);
+        }
+    };
+    for index in 0..w.secrets.len() {
+        let original = w.secrets[index];
+        let ours = original.kind == Kind::Final && !original.forged && !original.is_heirloom();
+        edit(Event::CopiesSecret(index), &|w| {
+            ours && spend(&mut w.left.copied_secrets) && forge(w, original)
+        });
+    }
+    edit(Event::PlantsSecret, &|w| {
+        let ledger = run.ledgers.of(w.resource.ledger);
+        let high = ledger.map_or_else(Default::default, |ledger| ledger.high);
+        let open = crate::world::compact(high).filter(|version| *version > 0);
+        let next = crate::world::compact(high.next_serial());
+        let planted = |version| Secret {
+            kind: Kind::Final,
+            version,
+            credential: 0,
+            print: w.resource.print,
+            minted: w.now,
+            ..Secret::default()
+        };
+        let Some(version) = open.or(next) else {
+            return false;
+        };
+        let secret = planted(version);
+        spend(&mut w.left.planted_secrets) && forge(w, secret)
+    });
+    edit(Event::CopiesLedger, &|w| {
+        w.resource.ledger = ANOTHERS;
+        // With the annotations of the original comes its finalizer.
+        w.resource.guarded |= !w.resource.deleting;
+        resource_written(w);
+        w.resource.exists && spend(&mut w.left.copied_ledgers)
+    });
+    edit(Event::RestoresLedger, &|w| {
+        let other = w.saved_ledger != NO_LEDGER && w.saved_ledger != w.resource.ledger;
+        w.resource.ledger = w.saved_ledger;
+        resource_written(w);
+        w.resource.exists && other && spend(&mut w.left.old_ledgers)
+    });
+    edit(Event::ForgesLedger, &|w| {
+        let Some(ledger) = run.ledgers.of(w.resource.ledger) else {
+            return false;
+        };
+        let Some(model) = ledger.current.clone() else {
+            return false;
+        };
+        let mut forged = ledger.as_ref().clone();
+        forged.retiring.push(lifecycle::Entry {
+            version: model.version.next_attempt(),
+            id: crate::facts::all_names().ids[0].clone(),
+            secret: "a-strangers".into(),
+            uid: None,
+            superseded: Some(model.minted),
+            ..model
+        });
+        w.resource.ledger = run.ledgers.number(&forged);
+        resource_written(w);
+        w.resource.exists && spend(&mut w.left.forged_ledgers)
+    });
+}
+
+/// What a ledger says of ours.
+pub fn without_strangers(ledger: &lifecycle::Ledger) -> lifecycle::Ledger {
+    let mut ours = ledger.clone();
+    ours.retiring
+        .retain(|entry| usize::from(crate::facts::number_of(&entry.id)) >= crate::world::FOREIGN);
+    ours
+}
+
+/// Puts a Secret there that says what this one says. Nobody holds it.
+fn forge(w: &mut World, model: Secret) -> bool {
+    let forged = Secret {
+        forged: true,
+        holders: 0,
+        leaving: false,
+        owned: w.resource.exists,
+        guarded: true,
+        ..model
+    };
+    let taken = w.find(forged.name()).is_some();
+    let free = w.secrets.iter_mut().find(|slot| slot.kind == Kind::Nothing);
+    match free {
+        Some(slot) if !taken => {
+            *slot = forged;
+            true
+        }
+        Some(_) | None => false,
+    }
 }
 
 /// The value of one that a person brings.

@@ -69,8 +69,11 @@ pub fn next(run: &Run, w: &World, index: usize) -> (Act, Because) {
     })
 }
 
-pub fn read_the_resource(w: &mut World, index: usize) {
-    let resource = w.resource;
+pub fn read_the_resource(run: &Run, w: &mut World, index: usize) {
+    let mut resource = w.resource;
+    if run.configuration.lie == Some(Lie::DepartureOnTheWordOfASecret) {
+        resource.exists &= w.secrets.iter().all(|secret| !secret.forged);
+    }
     let o = &mut w.operators[index];
     o.resource = resource;
     o.resource_fresh = true;
@@ -161,7 +164,7 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
                 .fold(0, |bits, (at, _)| bits | 1 << at);
             o.read_after_listing = c.lie == Some(Lie::SweepReadsTheResourceFirst);
         }
-        Act::Resource => read_the_resource(w, index),
+        Act::Resource => read_the_resource(run, w, index),
         Act::Heirlooms if lost => o.forget_the_pass(),
         Act::Heirlooms => {
             o.looked = true;
@@ -231,10 +234,10 @@ fn what_to_try(c: &Configuration, w: &World, o: &Operator, v: V) -> (u8, u8) {
     if o.holds_something() && o.in_hand.0 == v {
         return (o.in_hand.1, o.in_hand.2);
     }
-    let in_a_secret = o
-        .secrets
-        .iter()
-        .find(|secret| matches!(secret.kind, Kind::Final | Kind::Target) && secret.version == v);
+    let in_a_secret = o.secrets.iter().find(|secret| {
+        let ours = matches!(secret.kind, Kind::Final | Kind::Target) && !secret.forged;
+        ours && secret.version == v
+    });
     if let Some(secret) = in_a_secret
         && secret.inside() != NOBODY
     {
@@ -449,6 +452,7 @@ fn absorb(run: &Run, w: &mut World, index: usize, request: Request, reply: Reply
         Verb::Unprotect => refresh(o, &world, (Kind::Final, 0, request.credential)),
         Verb::Store if request.kind == Kind::Target => {
             refresh(o, &world, (Kind::Target, 0, NOBODY));
+            o.stored = request.version;
             o.drop_hand();
         }
         Verb::Store => {
@@ -457,6 +461,7 @@ fn absorb(run: &Run, w: &mut World, index: usize, request: Request, reply: Reply
                 &world,
                 (Kind::Final, request.version, request.credential),
             );
+            o.stored = request.version;
             o.drop_hand();
         }
         Verb::Fence | Verb::Release | Verb::Discard | Verb::LetGo => {

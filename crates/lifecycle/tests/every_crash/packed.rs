@@ -27,6 +27,7 @@ impl Hash for Secret {
             self.guarded,
             self.owned,
             self.touched,
+            self.forged,
             self.vanished,
             self.overtaken,
         ]);
@@ -147,7 +148,7 @@ impl Hash for Operator {
             value,
             self.ended.0,
             self.ended.1 as u8,
-            0,
+            self.stored,
         ]));
         state.write_u64(pair(self.started, self.checked));
         state.write_u32(self.wake);
@@ -188,6 +189,7 @@ impl Hash for World {
         state.write_u8(self.next_value);
         state.write_u8(bits([self.secret_deleted, self.rolled_back, self.shut_out]));
         state.write_u32(self.now);
+        state.write_u32(self.saved_ledger);
         self.left.hash(state);
         self.broken.hash(state);
     }

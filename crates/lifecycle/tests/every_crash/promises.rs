@@ -78,6 +78,7 @@ fn held(w: &World, index: u8) -> bool {
 pub fn before_a_fence(w: &mut World, index: usize) {
     let secret = w.secrets[index];
     let named = secret.kind == Kind::Final
+        && !secret.forged
         && w.resource.exists
         && !w.resource.deleting
         && w.resource.status == secret.credential;
@@ -94,6 +95,9 @@ pub fn after_publishing(w: &mut World, index: u8) {
         return;
     }
     let credential = w.credentials[usize::from(index)];
+    if usize::from(index) < crate::world::FOREIGN {
+        breaks(w, Broken::PublishedAStrangers);
+    }
     if !credential.live && !credential.ended_elsewhere && w.announced & bit(credential.mark) == 0 {
         breaks(w, Broken::PublishedDead);
     }

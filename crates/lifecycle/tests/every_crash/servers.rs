@@ -36,6 +36,8 @@ pub fn perform(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) 
         Verb::Fence | Verb::Discard => delete(w, r),
         // Where it is not known, it counts as gone.
         Verb::Revoke if w.credentials[usize::from(r.credential)].place != r.print => Reply::Done,
+        // The source looks at its name first.
+        Verb::Revoke | Verb::Sweep if c.looks_at_the_mark() && !is_marked(w, r) => Reply::Denied,
         Verb::Revoke | Verb::Sweep => {
             promises::before_a_revoke(w, c, r.credential);
             w.credentials[usize::from(r.credential)].live = false;
@@ -54,6 +56,12 @@ pub fn perform(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) 
     }
 }
 
+/// Whether what is to be ended bears the mark of that version, or is gone already.
+fn is_marked(w: &World, r: Request) -> bool {
+    let credential = w.credentials[usize::from(r.credential)];
+    !credential.live || (!credential.foreign && credential.mark == r.version)
+}
+
 fn record(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) -> Reply {
     let swapped = r.fresh || (c.lie == Some(Lie::PublishWithoutSwap) && r.change == Wrote::Publish);
     if !w.resource.exists {
@@ -65,6 +73,11 @@ fn record(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) -> Re
     }
     promises::when_the_ledger_is_written(w, c, ledgers, r);
     w.resource.ledger = r.ledger;
+    let made = |ledger: &lifecycle::Ledger| ledger.current.is_some();
+    let keeps = c.left.old_ledgers > 0 && w.saved_ledger == crate::world::NO_LEDGER;
+    if keeps && ledgers.of(r.ledger).is_some_and(|ledger| made(&ledger)) {
+        w.saved_ledger = r.ledger;
+    }
     w.resource.guarded = true;
     resource_written(w);
     Reply::Done

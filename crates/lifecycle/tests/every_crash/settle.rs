@@ -105,6 +105,13 @@ fn people_put_things_right(run: &Run, w: &mut World) {
     if run.configuration.refuses_changes {
         w.resource.print = FIRST_SPEC;
     }
+    if run.configuration.left.forged_ledgers > 0
+        && let Some(ledger) = run.ledgers.of(w.resource.ledger)
+        && let mended = crate::moves::without_strangers(&ledger)
+        && mended != *ledger
+    {
+        w.resource.ledger = run.ledgers.number(&mended);
+    }
     if !w.shut_out || w.resource.deleting || !w.resource.exists {
         return;
     }
@@ -139,10 +146,10 @@ fn world_moves(run: &Run, w: &mut World) -> bool {
 /// One undisturbed pass of the first operator. Says why it rests, and whether it wrote anything.
 fn pass(run: &Run, w: &mut World, path: &mut Vec<World>) -> Result<(Because, bool), Unsettled> {
     let mut wrote = false;
-    operator::read_the_resource(w, 0);
+    operator::read_the_resource(run, w, 0);
     for _ in 0..STEPS {
         match w.operators[0].phase {
-            Phase::Idle => operator::read_the_resource(w, 0),
+            Phase::Idle => operator::read_the_resource(run, w, 0),
             Phase::SeenResource => operator::read_the_secrets(run, w, 0, false),
             Phase::Working => {
                 let (act, because) = operator::next(run, w, 0);
@@ -206,14 +213,18 @@ fn clean(run: &Run, w: &World, because: Because) -> bool {
     let secrets = || {
         w.secrets
             .iter()
-            .filter(|secret| secret.kind != Kind::Nothing && !of_no_use(secret))
+            // What is not ours is left alone.
+            .filter(|secret| secret.kind != Kind::Nothing && !secret.forged && !of_no_use(secret))
     };
     let whole = secrets()
         .any(|secret| secret.inside() == id && secret.value == credential.value && !secret.leaving);
     let only = secrets().count() == 1;
-    let recorded = w
-        .ours_alive()
-        .all(|(index, alive)| index == id || is_nobodys(run, w, index, alive));
+    let recorded = w.ours_alive().all(|(index, alive)| {
+        // Numbers that a ledger of before does not know are shown, and left alone.
+        let beyond = crate::world::version(alive.mark) > ledger.high;
+        let forgotten = c.left.old_ledgers > 0 && beyond;
+        index == id || forgotten || is_nobodys(run, w, index, alive)
+    });
     let handed_over = w.resource.status == id;
     let wish = secrets()
         .all(|secret| (secret.print, secret.notes) == (w.resource.print, w.resource.notes));

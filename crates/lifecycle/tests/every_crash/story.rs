@@ -131,6 +131,16 @@ fn tell(run: &Run, w: &World, event: Event) -> String {
         Event::Brings => "a person puts a fresh value into the target".into(),
         Event::LosesLogin => "the issuer refuses our login from now on".into(),
         Event::FindsLogin => "the issuer accepts our login again".into(),
+        Event::CopiesSecret(index) => {
+            format!(
+                "somebody copies the Secret {}",
+                secrets(&w.secrets[index..=index])
+            )
+        }
+        Event::PlantsSecret => "somebody puts a Secret there that looks like ours".into(),
+        Event::CopiesLedger => "the ledger becomes that of another resource".into(),
+        Event::RestoresLedger => "an old ledger is brought back".into(),
+        Event::ForgesLedger => "somebody writes a stranger's credential into the ledger".into(),
     }
 }
 

@@ -133,6 +133,7 @@ impl Source for ResourceTokens {
                     (None, Some(version)) => issued.push(Issued {
                         id: issued_id(&self.server, token.id),
                         version,
+                        marked: true,
                     }),
                     (None, None) => {}
                 }

@@ -171,6 +171,7 @@ impl Source for Keystone {
                 (Some(known), _) => Some(known.clone()),
                 (None, Some(version)) => Some(Issued {
                     version,
+                    marked: true,
                     id: issued_id(&credential.id, &credential.user),
                 }),
                 (None, None) => None,

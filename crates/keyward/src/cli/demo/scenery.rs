@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Config;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use lifecycle::{Entry, Ledger, LedgerState};
+use lifecycle::{Bearer, Entry, Ledger, LedgerState};
 use serde_json::{Value, json};
 use sources::keystone::credential_id;
 use testbed::apiserver::{Options, Server};
@@ -144,10 +144,9 @@ impl Scenery {
     pub(crate) fn ledger(&self) -> Option<Ledger> {
         let object = self.object()?;
         let note = object["metadata"]["annotations"][names::LEDGER].as_str();
-        match LedgerState::read(note) {
-            LedgerState::Is(ledger) => Some(*ledger),
-            LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
-        }
+        let uid = object["metadata"]["uid"].as_str();
+        let is_this = |of: &Bearer| Some(of.uid.as_str()) == uid;
+        LedgerState::read(note, is_this, |_| false).into_ledger()
     }
 
     /// What status points at.

@@ -56,6 +56,7 @@ pub(super) fn tells(
                 token_id(id)
             ),
         ),
+        Happening::Disowned { ledger } => events::disowned(ledger),
         Happening::Adopted { target } => {
             let (_, key) = export(object);
             let text = format!(

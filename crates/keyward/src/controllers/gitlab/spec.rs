@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::SignedDuration;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
-use lifecycle::{Because, Deletion, LedgerState, Refusal};
+use lifecycle::{Bearer, Because, Deletion, LedgerState, Refusal};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -227,8 +227,8 @@ pub(super) fn part<T: DeserializeOwned>(object: &DynamicObject, name: &str) -> O
 /// The Secret that the current token is in.
 fn exported_to(object: &DynamicObject) -> Option<String> {
     let ledger = object.annotations().get(names::LEDGER)?;
-    match LedgerState::read(Some(ledger)) {
-        LedgerState::Is(ledger) => Some(ledger.current?.secret.to_string()),
-        LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
-    }
+    let uid = object.uid();
+    let is_this = |of: &Bearer| Some(&of.uid) == uid.as_ref();
+    let ledger = LedgerState::read(Some(ledger), is_this, |_| false).into_ledger()?;
+    Some(ledger.current?.secret.to_string())
 }

@@ -4,6 +4,7 @@ mod in_place;
 mod leaders;
 mod people;
 mod predecessor;
+mod strangers;
 mod versioned;
 
 use lifecycle::{Delivery, Issuer, Minting, Policy};
@@ -51,9 +52,27 @@ pub enum Lie {
     SecretTiedToItsIdOnly,
     ConsumerUsesBeforeItHolds,
     ReservationOverlooked,
+    LedgerOfAnotherCounts,
+    SecretsByVersionAlone,
+    PublishesWhatItDidNotStore,
+    RevokesWithoutTheMark,
+    DepartureOnTheWordOfASecret,
 }
 
 impl Configuration {
+    /// Whether the mark at the issuer is looked at before anything is ended. The ledger's owner is the first line, the
+    /// mark the second: to show that the first is needed, the second is taken away with it.
+    pub fn looks_at_the_mark(&self) -> bool {
+        match self.lie {
+            Some(
+                Lie::RevokesWithoutTheMark
+                | Lie::LedgerOfAnotherCounts
+                | Lie::SweepReadsTheResourceFirst,
+            ) => false,
+            Some(_) | None => true,
+        }
+    }
+
     pub fn has_emergencies(&self) -> bool {
         self.left.emergencies > 0
     }
@@ -134,6 +153,7 @@ pub fn quick() -> Vec<Configuration> {
     all.extend(people::annotations_are_edited("crash, refusal", |c| {
         (c.left.crashes, c.left.refusals) = (1, 1);
     }));
+    all.extend(strangers::at_first());
     all.push(predecessor::left_secrets("crash, deletion", |c| {
         (c.left.crashes, c.left.deletions) = (1, 1);
     }));
@@ -177,6 +197,7 @@ pub fn all() -> Vec<Configuration> {
     }));
     all.extend(people::a_value_is_put_into_the_secret());
     all.extend(people::a_login_is_lost());
+    all.extend(strangers::records_are_copied_planted_and_forged());
     for c in &mut all {
         // What a person provides changes with the spec; asking for a rotation of the same value changes nothing.
         if c.issuer.minting == Minting::Provided {

@@ -12,12 +12,14 @@ use lifecycle::{
 };
 
 use crate::configurations::{Configuration, Lie};
-use crate::world::{CREDENTIALS, Failed, Kind, NOBODY, Operator, Secret, Told, V, bit, version};
+use crate::world::{
+    ANOTHERS, CREDENTIALS, FOREIGN, Failed, Kind, NOBODY, Operator, Secret, Told, V, bit, version,
+};
 
-use names::{UID, names};
+use names::{FORGED_NAME, UID, names};
 use places::place_of;
 
-pub use names::{Ledgers, listed, number_of};
+pub use names::{Ledgers, listed, names as all_names, number_of};
 pub use places::is_looked_at;
 pub use requests::{Act, act};
 
@@ -47,9 +49,14 @@ pub fn facts(
         }
         (Some(_) | None, Some(_) | None) => None,
     };
+    let believes_copies = c.lie == Some(Lie::LedgerOfAnotherCounts);
     let resource = o.resource.exists.then(|| Resource {
         ledger: match &ledger {
             Some(ledger) => LedgerState::Is(Box::new(Ledger::clone(ledger))),
+            None if o.resource.ledger == ANOTHERS && believes_copies => {
+                LedgerState::Is(Box::new(anothers_ledger()))
+            }
+            None if o.resource.ledger == ANOTHERS => LedgerState::OfAnother(None),
             None => LedgerState::Absent,
         },
         guarded: o.resource.guarded,
@@ -59,7 +66,10 @@ pub fn facts(
         named: o
             .secrets
             .iter()
-            .find(|secret| o.resource.status != NOBODY && secret.credential == o.resource.status)
+            .find(|secret| {
+                let named = secret.credential == o.resource.status && !secret.forged;
+                o.resource.status != NOBODY && named
+            })
             .map(|secret| names.secrets[&secret.name()].0.clone()),
         mirrored: current.is_some_and(|current| number_of(&current.id) == o.resource.status),
         rotate: (o.resource.rotate > 0).then(|| o.resource.rotate.to_string()),
@@ -73,6 +83,9 @@ pub fn facts(
         .filter(|secret| secret.kind != Kind::Nothing && !secret.is_heirloom())
         .map(|secret| stored(c, secret))
         .collect();
+    // As the engine reads them: oldest first, and a copy is younger than what it was made from.
+    let forged = |stored: &Stored| stored.name.as_str().ends_with(FORGED_NAME);
+    secrets.sort_by_key(forged);
     let mut mine = (o.mine > 0).then(|| version(o.mine));
     if let Some(ledger) = &ledger {
         tell_lies(c, ledger, &mut secrets, &mut mine);
@@ -90,6 +103,7 @@ pub fn facts(
         policy: c.policy.clone(),
         issuer: c.issuer,
         secrets,
+        lookalikes: Vec::new(),
         heirlooms: heirlooms(c, o),
         annotations_due: annotations_due(o),
         issued: listing(c, ledger.as_deref(), o),
@@ -118,6 +132,7 @@ pub fn facts(
             id: names.ids[usize::from(o.in_hand.1)].clone(),
         }),
         mine,
+        stored: stored_here(c, o),
         duplicate: o.duplicate,
         revoked: versions(o.revoked),
         warned: versions(o.warned),
@@ -133,6 +148,47 @@ pub fn facts(
         },
         started: at(o.started),
         checked: (o.checked > 0).then(|| at(o.checked)),
+    }
+}
+
+/// The Secrets that this pass stored.
+fn stored_here(c: &Configuration, o: &Operator) -> Vec<SecretUid> {
+    let believes_all = matches!(
+        c.lie,
+        Some(Lie::PublishesWhatItDidNotStore | Lie::SecretTiedToItsIdOnly)
+    );
+    let here = |secret: &&Secret| match secret.kind {
+        Kind::Final | Kind::Target => {
+            let just_now = o.stored > 0 && secret.version == o.stored && !secret.forged;
+            just_now || believes_all
+        }
+        Kind::Draft | Kind::Nothing => false,
+    };
+    let stored = o.secrets.iter().filter(here);
+    stored.map(|secret| uid_of(secret).clone()).collect()
+}
+
+/// What stands in the annotation of a copy: the other's version, with its credential and Secret.
+fn anothers_ledger() -> Ledger {
+    let theirs = Entry {
+        version: version(9),
+        id: names().ids[1].clone(),
+        secret: "theirs".into(),
+        uid: None,
+        print: names().prints[1].clone(),
+        minted: at(crate::world::START),
+        expires: None,
+        superseded: None,
+        source: None,
+        deadline: None,
+        held: false,
+        sealed: false,
+        closed: false,
+    };
+    Ledger {
+        high: theirs.version,
+        current: Some(theirs),
+        ..Ledger::default()
     }
 }
 
@@ -198,6 +254,7 @@ fn stored(c: &Configuration, secret: &Secret) -> Stored {
         owned: secret.owned,
         adopted: false,
         damaged: false,
+        disputed: false,
         holders: holders(secret.holders),
         claim: (secret.claim > 0).then(|| version(secret.claim)),
         intact: !secret.touched,
@@ -240,7 +297,22 @@ fn tell_lies(
                 }
             }
         }
-        Lie::CachedFinalizers
+        Lie::SecretsByVersionAlone => {
+            // The first that says it is the version is taken for it.
+            let forged = |stored: &Stored| stored.name.as_str().ends_with(FORGED_NAME);
+            let twins: Vec<Stored> = secrets.iter().filter(|one| forged(one)).cloned().collect();
+            for twin in twins {
+                let same = |one: &&mut Stored| one.version == twin.version && !forged(one);
+                for original in secrets.iter_mut().filter(same) {
+                    original.holders.clone_from(&twin.holders);
+                }
+            }
+        }
+        Lie::LedgerOfAnotherCounts
+        | Lie::PublishesWhatItDidNotStore
+        | Lie::RevokesWithoutTheMark
+        | Lie::DepartureOnTheWordOfASecret
+        | Lie::CachedFinalizers
         | Lie::SweepReadsTheResourceFirst
         | Lie::PublishWithoutSwap
         | Lie::ConsumerUsesBeforeItHolds => {}
@@ -317,6 +389,8 @@ fn listing(c: &Configuration, ledger: Option<&Ledger>, o: &Operator) -> Known<Ve
                 .map(|index| Issued {
                     id: names().ids[index].clone(),
                     version: seen(o.marks[index]),
+                    // What a predecessor made has a name of its own.
+                    marked: !c.predecessor || index >= FOREIGN + 3,
                 })
                 .collect(),
         ),

@@ -5,9 +5,12 @@ use std::sync::{Arc, OnceLock, RwLock};
 
 use lifecycle::{ClusterId, IssuedId, Ledger, Owner, SecretName, SecretUid};
 
-use crate::world::{CREDENTIALS, Kind, NOBODY, V, version};
+use crate::world::{ANOTHERS, CREDENTIALS, FORGED, Kind, NOBODY, V, version};
 
 pub const UID: &str = "6f1c2d3e-0000-4000-8000-00000000000a";
+
+/// How the names of Secrets end that are not what they say.
+pub(super) const FORGED_NAME: &str = "-forged";
 
 /// Every ledger that was ever written in this run, so that a state needs only its number.
 #[derive(Debug, Default)]
@@ -17,12 +20,15 @@ type Table = (HashMap<Arc<Ledger>, u32>, Vec<Arc<Ledger>>);
 
 impl Ledgers {
     pub fn of(&self, number: u32) -> Option<Arc<Ledger>> {
+        if number == ANOTHERS {
+            return None;
+        }
         let index = usize::try_from(number.checked_sub(1)?).expect("few");
         let table = self.0.read().expect("no walk panics while writing");
         Some(table.1[index].clone())
     }
 
-    pub(super) fn number(&self, ledger: &Ledger) -> u32 {
+    pub fn number(&self, ledger: &Ledger) -> u32 {
         let known = |table: &HashMap<Arc<Ledger>, u32>| table.get(ledger).copied();
         if let Some(number) = known(&self.0.read().expect("no walk panics while writing").0) {
             return number;
@@ -39,23 +45,34 @@ impl Ledgers {
     }
 }
 
-pub(super) struct Names {
-    pub(super) ids: Vec<IssuedId>,
+pub struct Names {
+    pub ids: Vec<IssuedId>,
     pub(super) holders: Vec<lifecycle::Holder>,
     pub(super) prints: Vec<lifecycle::Fingerprint>,
     pub(super) places: Vec<Arc<str>>,
     pub(super) secrets: HashMap<(Kind, V, u8), (SecretName, SecretUid, SecretUid)>,
 }
 
-pub(super) fn names() -> &'static Names {
+pub fn names() -> &'static Names {
     static NAMES: OnceLock<Names> = OnceLock::new();
     NAMES.get_or_init(|| {
-        let credentials = || (0..u8::try_from(CREDENTIALS).expect("few")).chain([NOBODY]);
+        let credentials = || {
+            let all = 0..u8::try_from(CREDENTIALS).expect("few");
+            all.clone()
+                .chain([NOBODY])
+                .chain(all.map(|one| FORGED + one))
+        };
         let kinds = [Kind::Draft, Kind::Final, Kind::Target];
         let secrets = kinds.into_iter().flat_map(|kind| {
             (0..64).flat_map(move |v| {
                 credentials().map(move |credential| {
+                    let forged = if (FORGED..NOBODY).contains(&credential) {
+                        FORGED_NAME
+                    } else {
+                        ""
+                    };
                     let name = format!("{kind:?}-{}-{credential}", version(v)).to_lowercase();
+                    let name = format!("{name}{forged}");
                     let uid = format!("uid-{name}");
                     let old = format!("old-{name}");
                     ((kind, v, credential), (name.into(), uid.into(), old.into()))

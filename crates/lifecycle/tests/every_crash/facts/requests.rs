@@ -106,7 +106,11 @@ fn request(
         Some(Request {
             verb,
             version: copy.version,
-            credential: copy.credential,
+            credential: if copy.forged {
+                copy.name().2
+            } else {
+                copy.credential
+            },
             kind: copy.kind,
             vanished: copy.vanished,
             fresh: true,
@@ -121,6 +125,7 @@ fn request(
                 Change::Publish => Wrote::Publish,
                 Change::Leave => Wrote::Leave,
                 Change::Rebuilt
+                | Change::Disown
                 | Change::Rollback
                 | Change::GiveUp
                 | Change::Close

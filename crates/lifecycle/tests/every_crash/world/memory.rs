@@ -54,6 +54,8 @@ pub struct Operator {
     /// What was read back from the issuer.
     pub found: (V, u8, u8),
     pub mine: V,
+    /// The version whose Secret this pass has stored.
+    pub stored: V,
     pub duplicate: bool,
     pub revoked: u64,
     pub warned: u64,
@@ -102,6 +104,7 @@ impl Operator {
             maybe_stored: false,
             found: EMPTY_HAND,
             mine: 0,
+            stored: 0,
             duplicate: false,
             revoked: 0,
             warned: 0,
@@ -134,6 +137,7 @@ impl Operator {
             in_hand: self.in_hand,
             maybe_stored: self.maybe_stored,
             found: self.found,
+            stored: self.stored,
             warned: self.warned,
             checked: self.checked,
             ..Self::started_at(self.started)

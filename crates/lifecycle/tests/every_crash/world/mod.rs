@@ -12,12 +12,14 @@ use lifecycle::Version;
 
 pub use memory::{Failed, Operator, Phase, Told};
 pub use requests::{Request, Verb, Wrote};
-pub use things::{Consumer, Credential, Kind, NO_LEDGER, Resource, Secret, Secrets};
+pub use things::{ANOTHERS, Consumer, Credential, Kind, NO_LEDGER, Resource, Secret, Secrets};
 
 /// Serial and attempt in one byte; 0 stands for 0.0, which nothing was ever given.
 pub type V = u8;
 
 pub const NOBODY: u8 = u8::MAX;
+/// Added to a credential's number in the name of a Secret that is not what it says.
+pub const FORGED: u8 = 64;
 pub const CREDENTIALS: usize = 10;
 pub const SECRETS: usize = 7;
 pub const FLIGHTS: usize = 3;
@@ -78,6 +80,16 @@ pub struct Budget {
     /// Our login at the issuer is refused from now on, or accepted again.
     pub lost_logins: u8,
     pub found_logins: u8,
+    /// Somebody copies one of our Secrets, labels and all.
+    pub copied_secrets: u8,
+    /// Somebody puts a Secret there that looks like the version being made, with a credential of his own in it.
+    pub planted_secrets: u8,
+    /// The ledger becomes that of another resource: this one is a copy, or was restored.
+    pub copied_ledgers: u8,
+    /// The ledger becomes what it was when the first version was published.
+    pub old_ledgers: u8,
+    /// Somebody who may edit the resource writes a stranger's credential into its ledger.
+    pub forged_ledgers: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +115,8 @@ pub struct World {
     pub rotated_with: u16,
     /// The issuer refuses our login.
     pub shut_out: bool,
+    /// The first ledger that had a version in it, where a walk brings it back.
+    pub saved_ledger: u32,
     pub left: Budget,
     pub broken: Option<Broken>,
 }
@@ -126,6 +140,7 @@ pub enum Broken {
     RotatedTwice,
     RotatedForNothing,
     ForgottenAlive,
+    PublishedAStrangers,
 }
 
 impl Broken {
@@ -135,6 +150,7 @@ impl Broken {
             Self::RevokedWhilePublished
             | Self::FencedWhilePublished
             | Self::PublishedDead
+            | Self::PublishedAStrangers
             | Self::RotatedWithADeadValue
             | Self::RotatedTwice
             | Self::ValueChangedUnderneath => "P2",
@@ -179,6 +195,7 @@ impl World {
             ever_named: 0,
             rotated_with: 0,
             shut_out: false,
+            saved_ledger: NO_LEDGER,
             left,
             broken: None,
         }

@@ -1,6 +1,6 @@
 //! What exists: credentials, Secrets, the resource, consumers.
 
-use super::{NOBODY, SECRETS, V};
+use super::{FORGED, NOBODY, SECRETS, V};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[expect(
@@ -56,6 +56,8 @@ pub struct Secret {
     pub brought: u8,
     /// That was after it was written or reserved last: the value is not the one that was noted then.
     pub touched: bool,
+    /// Somebody copied it from one of ours, or made it to look like one: a Secret with a name and uid of its own.
+    pub forged: bool,
     /// On a copy: the Secret with this uid no longer exists.
     pub vanished: bool,
     /// On a copy: it was written to since.
@@ -79,6 +81,7 @@ impl Default for Secret {
             owned: false,
             brought: NOBODY,
             touched: false,
+            forged: false,
             vanished: false,
             overtaken: false,
         }
@@ -110,6 +113,7 @@ impl Secret {
     /// What its name says. The one target has one name whatever is in it.
     pub fn name(&self) -> (Kind, V, u8) {
         match self.kind {
+            Kind::Final if self.forged => (self.kind, self.version, FORGED + self.credential),
             Kind::Final => (self.kind, self.version, self.credential),
             Kind::Draft => (self.kind, self.version, NOBODY),
             Kind::Target | Kind::Nothing => (self.kind, 0, NOBODY),
@@ -144,6 +148,8 @@ pub struct Resource {
 
 /// No annotation, or one that cannot be read.
 pub const NO_LEDGER: u32 = 0;
+/// The ledger of another resource.
+pub const ANOTHERS: u32 = u32::MAX;
 
 impl Resource {
     pub fn blank() -> Self {

@@ -1,0 +1,176 @@
+//! What is left of resources that are no more, as after a removal by force: each Secret tells whose it was and how to reach
+//! its issuer.
+//!
+//! The word of a Secret is not enough to end anything. It can be copied to where no such resource ever was, and restored
+//! from a backup after its resource's end, when a person may want it back. So it must be where it says it is, it must be the
+//! very Secret that was made and not a later copy, and nobody living may have its owner's uid.
+
+use std::collections::HashSet;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DynamicObject, ListParams, ObjectMeta, PartialObjectMeta, Patch, TypeMeta};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use super::act::manager;
+use super::observe::Memory;
+use super::trouble::Fault;
+use super::watch::Scope;
+use super::world::World;
+use super::{Key, Kind, names, secrets};
+
+const PAGE: u32 = 500;
+
+/// How far the API server's clock may be from ours, and how long a create may take.
+const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(60);
+
+/// Looks for what the resource of this key left, which is not there, and puts it in line.
+pub(super) async fn look_for(world: &World, key: &Key) {
+    if let Err(fault) = look(world, key).await {
+        tracing::warn!(resource = %key, %fault, "what it may have left could not be looked for");
+    }
+}
+
+async fn look(world: &World, key: &Key) -> Result<(), Fault> {
+    let kind = world.kinds[key.kind].clone();
+    let act = "looking for remains";
+    let selector = format!("{}={}", names::MANAGED_BY, names::KEYWARD);
+    let api = world.secrets(&key.namespace);
+    let mut page = ListParams::default().labels(&selector).limit(PAGE);
+    let mut left: Vec<(String, DynamicObject)> = Vec::new();
+    loop {
+        let list = world.timed(act, api.list_metadata(&page)).await?;
+        for secret in &list.items {
+            let Some(uid) = owner_named(secret, key, kind.as_ref()) else {
+                continue;
+            };
+            let Some(object) = remains(&secret.metadata, kind.as_ref(), &uid, key) else {
+                continue;
+            };
+            if !secrets::agrees(&secret.metadata, &object) {
+                let_copy_go(world, kind.as_ref(), secret).await?;
+            } else if !is_the_original(&secret.metadata) {
+                tracing::warn!(
+                    resource = %key, secret = secret.name_any(), uid,
+                    "a Secret of a resource that is gone was restored or copied; it and its credential are left alone"
+                );
+            } else if left.iter().all(|(known, _)| *known != uid) {
+                left.push((uid, object));
+            }
+        }
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => break,
+        }
+    }
+    if left.is_empty() {
+        return Ok(());
+    }
+    let living = living(world, kind.as_ref()).await?;
+    for (uid, object) in left.into_iter().filter(|(uid, _)| !living.contains(uid)) {
+        let departed = Key {
+            departed: Some(uid),
+            ..key.clone()
+        };
+        let memory = Memory {
+            last: Some(object),
+            ..Memory::default()
+        };
+        world.queue.remember(departed, memory, world.now());
+    }
+    Ok(())
+}
+
+/// The uid that a Secret gives for the resource of this key, if it is about that.
+fn owner_named(secret: &PartialObjectMeta<Secret>, key: &Key, kind: &dyn Kind) -> Option<String> {
+    let uid = secret.labels().get(names::OWNER_UID)?;
+    let mut owners = secret.owner_references().iter();
+    let named = owners.any(|owner| {
+        owner.uid == *uid && owner.name == key.name && owner.kind == kind.resource().kind
+    });
+    named.then(|| uid.clone())
+}
+
+/// Whether the API server made this Secret when it says that we did. What is copied or restored is made later.
+fn is_the_original(metadata: &ObjectMeta) -> bool {
+    let notes = metadata.annotations.as_ref();
+    let said = notes.and_then(|notes| notes.get(names::CREATED).or(notes.get(names::MINTED)));
+    let said: Option<Timestamp> = said.and_then(|said| said.parse().ok());
+    let is = metadata.creation_timestamp.as_ref().map(|at| at.0);
+    said.zip(is)
+        .is_some_and(|(said, is)| is.duration_since(said).abs() <= CLOCKS_DIFFER)
+}
+
+/// The uids of all resources of this kind that we may look at, read live.
+async fn living(world: &World, kind: &dyn Kind) -> Result<HashSet<String>, Fault> {
+    let act = "looking who is living";
+    let client = || world.client.clone();
+    let apis: Vec<Api<DynamicObject>> = match &world.options.scope {
+        Scope::All => vec![Api::all_with(client(), kind.resource())],
+        Scope::Only(namespaces) => {
+            let one =
+                |namespace: &String| Api::namespaced_with(client(), namespace, kind.resource());
+            namespaces.iter().map(one).collect()
+        }
+    };
+    let mut uids = HashSet::new();
+    for api in apis {
+        let mut page = ListParams::default().limit(PAGE);
+        loop {
+            let list = world.timed(act, api.list_metadata(&page)).await?;
+            uids.extend(list.items.iter().filter_map(ResourceExt::uid));
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => break,
+            }
+        }
+    }
+    Ok(uids)
+}
+
+/// A copy was made with our finalizer on it, to where nobody of ours would take that off.
+///
+/// *Guarantees:* only our own finalizer goes, off a Secret that somebody deleted and that says itself that it is another.
+/// *Safe to repeat because* the write is refused if anything changed.
+async fn let_copy_go(
+    world: &World,
+    kind: &dyn Kind,
+    secret: &PartialObjectMeta<Secret>,
+) -> Result<(), Fault> {
+    let ours = |one: &&String| *one == kind.secret_finalizer();
+    let finalizers = secret.finalizers();
+    if secret.metadata.deletion_timestamp.is_none() || !finalizers.iter().any(|one| ours(&one)) {
+        return Ok(());
+    }
+    let rest: Vec<&String> = finalizers.iter().filter(|one| !ours(one)).collect();
+    let patch =
+        json!({ "metadata": { "resourceVersion": secret.resource_version(), "finalizers": rest } });
+    let api = world.secrets(&secret.namespace().unwrap_or_default());
+    let (name, manager, patch) = (secret.name_any(), manager(), Patch::Merge(&patch));
+    let written = api.patch_metadata(&name, &manager, &patch);
+    match world.timed("letting a copy go", written).await {
+        // Somebody was faster, and wakes us.
+        Ok(_) | Err(Fault::Outrun(_)) => Ok(()),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn remains(metadata: &ObjectMeta, kind: &dyn Kind, uid: &str, key: &Key) -> Option<DynamicObject> {
+    let resource = kind.resource();
+    let mut object = DynamicObject {
+        types: Some(TypeMeta {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+        }),
+        metadata: ObjectMeta {
+            name: Some(key.name.clone()),
+            namespace: Some(key.namespace.clone()),
+            uid: Some(uid.to_owned()),
+            ..ObjectMeta::default()
+        },
+        data: json!({}),
+    };
+    secrets::made_of(metadata)?.restore(kind, &mut object);
+    Some(object)
+}
