@@ -235,12 +235,13 @@ async fn list(world: &World, sight: &Sight) -> Result<Listed, Trouble> {
     Ok(listed)
 }
 
-/// What is recorded of this resource, in its Secrets or in its ledger.
+/// What is recorded of this resource, in its Secrets or in its ledger. Whether it bears its mark is the issuer's to say.
 fn recorded(sight: &Sight, stored: &[Stored]) -> Vec<Issued> {
     let in_secrets = stored.iter().filter_map(|stored| {
         Some(Issued {
             id: stored.id.clone()?,
             version: stored.version,
+            marked: true,
         })
     });
     let mut recorded: Vec<Issued> = in_secrets.collect();
@@ -249,6 +250,7 @@ fn recorded(sight: &Sight, stored: &[Stored]) -> Vec<Issued> {
             let one = Issued {
                 id: entry.id.clone(),
                 version: entry.version,
+                marked: true,
             };
             if !recorded.contains(&one) {
                 recorded.push(one);

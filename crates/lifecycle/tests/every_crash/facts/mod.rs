@@ -317,6 +317,7 @@ fn listing(c: &Configuration, ledger: Option<&Ledger>, o: &Operator) -> Known<Ve
                 .map(|index| Issued {
                     id: names().ids[index].clone(),
                     version: seen(o.marks[index]),
+                    marked: true,
                 })
                 .collect(),
         ),
