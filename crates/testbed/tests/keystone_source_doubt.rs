@@ -1,100 +1,23 @@
 //! What the Keystone source does not believe: records, somebody else's answers, and passwords without end.
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 
+mod on_keystone;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use jiff::Timestamp;
-use lifecycle::{ClusterId, IssuedId, Mark, Owner, TroubleKind, Version};
+use lifecycle::{IssuedId, TroubleKind};
 use serde_json::{Value, json};
-use sources::http::Settings;
-use sources::keystone::{
-    AC_ID, AC_SECRET, AccessRule, Administrator, Keystone, Password, Server, Session, Who,
-    credential_id,
-};
-use sources::{Minted, Order, Proof, SecretValue, Source, SourceError, Values};
+use sources::keystone::{AC_ID, AC_SECRET, Administrator, Keystone, Server, credential_id};
+use sources::{Proof, SecretValue, Source, Values};
 use testbed::keystone::standin::StandIn;
 use testbed::keystone::{self, Admin};
 use testbed::proxy::{self, Fault, Proxy};
 
-fn owner(uid: &str) -> Owner {
-    Owner::new(ClusterId::of_cluster("a cluster"), uid)
-}
-
-fn first(owner: &Owner) -> Mark {
-    owner.mark(Version::new(1, 1))
-}
-
-fn server(address: &str) -> Arc<Server> {
-    let settings = Settings {
-        timeout: Duration::from_secs(3),
-        ..Settings::default()
-    };
-    Arc::new(Server::new(address, &settings).unwrap())
-}
-
-fn session(server: &Arc<Server>, user: &str, project: &str, password: &str) -> Arc<Session> {
-    let who = Who {
-        user: user.into(),
-        user_domain: "Default".into(),
-        project: project.into(),
-        project_domain: "Default".into(),
-    };
-    let password = Password {
-        value: SecretValue::new(password),
-        version: "1".into(),
-    };
-    Arc::new(Session::new(server.clone(), who, password))
-}
-
-fn own(server: &Arc<Server>, user: &str) -> Keystone {
-    let session = session(server, user, "service", &keystone::password_of(user));
-    Keystone::new(session, vec![rule()])
-}
-
-fn rule() -> AccessRule {
-    AccessRule {
-        service: "compute".into(),
-        path: "/v2.1/servers".into(),
-        method: "GET".into(),
-    }
-}
-
-async fn mint(source: &dyn Source, owner: &Owner) -> Minted {
-    let mark = owner.mark(Version::new(1, 1));
-    let order = Order {
-        chosen: Some(source.draft(&mark, &[7; 32])),
-        mark,
-        present: None,
-        wish: json!({
-            "roles": ["service"], "unrestricted": false, "days": 30, "description": "",
-            "accessRules": [rule()],
-        }),
-        now: now(),
-    };
-    source.mint(&order).await.unwrap()
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "Keystone's clock is the real one"
-)]
-fn now() -> Timestamp {
-    Timestamp::now()
-}
-
-fn assert_kind(error: &SourceError, kind: TroubleKind) {
-    assert_eq!(error.kind, kind, "{error}");
-}
-
-async fn is_alive(admin: &Admin, minted: &Minted) -> bool {
-    let text = |key| minted.values.get(key).unwrap().expose_str().unwrap();
-    let login = admin.log_in_with_application_credential(text(AC_ID), text(AC_SECRET));
-    login.await.unwrap() == 201
-}
+use on_keystone::{assert_kind, first, is_alive, mint, own, owner, rule, server, session};
 
 #[tokio::test]
 async fn what_is_another_users_is_ended_only_if_it_bears_the_mark_of_the_resource() {

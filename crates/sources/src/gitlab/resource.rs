@@ -229,9 +229,14 @@ impl Source for ResourceTokens {
         let number = self.number(what, id)?;
         let refused = match self.find_or_settle(what, number).await {
             Ok(Found::Gone) => return Ok(()),
-            Ok(Found::Is(token, reply)) if !token.is_alive(&reply) => return Ok(()),
-            Ok(Found::Is(token, _)) => {
-                self.must_bear(what, proof, &token)?;
+            Ok(Found::Is(token, reply)) => {
+                match self.must_bear(what, proof, &token) {
+                    Err(error) if token.is_alive(&reply) => return Err(error),
+                    // Whosever it was, it is dead.
+                    Err(_) => return Ok(()),
+                    Ok(()) if token.revoked => return Ok(()),
+                    Ok(()) => {}
+                }
                 match self.delete(what, number).await {
                     Ok(()) => return Ok(()),
                     Err(error) => error,
