@@ -168,8 +168,7 @@ fn listed(
 }
 
 /// What a person can do about a credential that its record alone does not prove to be the owner's.
-const CORRECT_OR_DELETE: &str =
-    "correct the record if it is wrong, or delete the credential by hand if nobody needs it";
+const CORRECT_OR_DELETE: &str = "correct the record, or delete it by hand";
 
 /// What is asked for.
 #[derive(Debug, Clone)]

@@ -63,12 +63,12 @@ impl Keystone {
             Borne::NoMark if self.is_own(by) && credential.user == own && proof.recorded => {
                 let over = self.is_over(&found, &seen)?;
                 if !over && !self.lets_in(proof.values, name).await? {
-                    let why = "it bears a name that is not ours, and its value, which could prove that it is this resource's, is not known or does not let anybody in";
+                    let why = "its name at Keystone is not ours, and no value that lets anybody in proves it to be this resource's";
                     return Err(self.left_alone(what, by, why));
                 }
             }
             Borne::ThisMark | Borne::AnotherMark | Borne::NoMark => {
-                let why = "at Keystone it does not bear the name of this version of this resource, so that it may be anybody's";
+                let why = "at Keystone it does not bear the name of this version, so that it may be anybody's";
                 return Err(self.left_alone(what, by, why));
             }
         }
