@@ -290,7 +290,7 @@ async fn list(world: &World, sight: &Sight) -> Result<Listed, Trouble> {
     Ok(listed)
 }
 
-/// What is recorded of this resource, in its Secrets or in its ledger.
+/// What is recorded of this resource, in its Secrets or in its ledger. Whether it bears its mark is the issuer's to say.
 fn recorded(sight: &Sight, stored: &[Stored]) -> Vec<Issued> {
     let in_secrets = stored.iter().filter_map(|stored| {
         Some(Issued {

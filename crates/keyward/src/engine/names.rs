@@ -31,6 +31,9 @@ pub const KEYWARD: &str = "keyward";
 /// On a Secret of ours: its own record, from which a lost ledger can be made good.
 pub const VERSION: &str = "keyward.dev/version";
 pub const ISSUED_ID: &str = "keyward.dev/issued-id";
+/// Ids that stood there before, newest first (in place, where what is issued bears no mark): what they name can be ended
+/// after the next value took their place.
+pub const ISSUED_BEFORE: &str = "keyward.dev/issued-before";
 pub const PRINT: &str = "keyward.dev/print";
 pub const MINTED: &str = "keyward.dev/minted";
 /// When the Secret was made. One whose own creation time is another was copied, or restored from a backup.
