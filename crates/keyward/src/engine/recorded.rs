@@ -160,6 +160,8 @@ fn sort_in(
     if kind.terms(object).policy.delivery != Delivery::Versioned {
         if labelled {
             own.secrets.push(secret);
+        } else if names_another(&secret) {
+            own.anothers.push(name);
         }
         return;
     }
