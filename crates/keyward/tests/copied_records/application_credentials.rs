@@ -23,9 +23,8 @@ async fn held() -> (Cloud, Running, String, (String, String)) {
 
 fn stored(cloud: &Cloud, resource: &str, namespace: &str, name: &str) -> Option<Value> {
     let mut all = cloud.server.objects(resource).into_iter();
-    let found = all.find(|one| {
-        one["metadata"]["name"] == name && one["metadata"]["namespace"] == namespace
-    });
+    let found = all
+        .find(|one| one["metadata"]["name"] == name && one["metadata"]["namespace"] == namespace);
     found.map(|one| (*one).clone())
 }
 
@@ -53,7 +52,9 @@ async fn a_copied_application_credential_ends_nothing_of_the_originals() {
         assert_eq!(cloud.live().await.len(), 2);
         assert_eq!(cloud.events_of("LedgerOfAnother"), 1);
 
-        cloud.annotate_named(COPY, "keyward.dev/rotate", "again").await;
+        cloud
+            .annotate_named(COPY, "keyward.dev/rotate", "again")
+            .await;
         let first = cloud.status_of(COPY).await["acID"].clone();
         cloud
             .until("the copy rotates", || async {
@@ -80,10 +81,8 @@ async fn a_secret_copied_to_where_the_same_password_is_ends_nothing() {
         cloud.server.create_namespace(elsewhere);
         let name = cloud.text("secretName").await;
         let passwords = stored(&cloud, "secrets", NAMESPACE, PASSWORDS).unwrap();
-        let mut copy = under_another_name(
-            &stored(&cloud, "secrets", NAMESPACE, &name).unwrap(),
-            &name,
-        );
+        let mut copy =
+            under_another_name(&stored(&cloud, "secrets", NAMESPACE, &name).unwrap(), &name);
         if stripped {
             let metadata = copy["metadata"].as_object_mut().unwrap();
             metadata.remove("finalizers");

@@ -34,7 +34,9 @@ async fn a_strangers_credential_put_among_the_retiring_lives_and_that_is_said() 
                 stage.clock.jump(60);
                 operator.engine.world().queue.timers.notify_one();
                 let object = stage.stored_as(NAME).unwrap();
-                object["status"].to_string().contains("mark")
+                object["status"]
+                    .to_string()
+                    .contains("does not bear the name")
             })
             .await;
         stage.live_on(&operator).await;
@@ -89,6 +91,7 @@ async fn a_ledger_whose_current_is_in_anothers_secret_is_mended_within_a_pass() 
         stage
             .until("the other one", || async { stage.is_settled("other") })
             .await;
+        assert!(stage.hold("db-1-1", HOLDER).await);
         stage.calm(&operator).await;
         let before = stage.stored_secret(NAMESPACE, "other-1-1").unwrap();
         let mut forged = ledger(&stage);
@@ -107,5 +110,44 @@ async fn a_ledger_whose_current_is_in_anothers_secret_is_mended_within_a_pass() 
         assert_eq!(after, before, "whole {whole}");
         assert_eq!(stage.id_of(NAME), id, "whole {whole}");
         assert_eq!(stage.minted(), 2, "whole {whole}");
+        assert!(stage.is_alive(&id), "whole {whole}");
+    }
+}
+
+/// What the ledger has under a name that does not exist may be there under another, and held.
+#[tokio::test]
+async fn a_ledger_that_names_no_secret_at_all_does_not_end_what_is_held() {
+    for role in ["current", "retiring"] {
+        let (stage, operator, id) = at_rest(Kind::Chosen, false).await;
+        assert!(stage.hold("db-1-1", HOLDER).await);
+        if role == "retiring" {
+            stage.rotate("again").await;
+            stage
+                .until("the holder is waited for", || async {
+                    stage.condition_of(NAME, "Ready")["reason"] == "HeldByConsumers"
+                })
+                .await;
+        }
+        stage.calm(&operator).await;
+        let mut forged = ledger(&stage);
+        let entry = if role == "current" {
+            &mut forged["current"]
+        } else {
+            &mut forged["retiring"][0]
+        };
+        entry["secret"] = "nowhere".into();
+        stage.write_ledger(NAME, Some(&forged.to_string())).await;
+        stage.live_on(&operator).await;
+        assert!(stage.is_alive(&id), "{role}");
+        assert!(stage.release("db-1-1", HOLDER).await);
+        if role == "retiring" {
+            stage
+                .until("it goes when it is released", || async {
+                    stage.clock.jump(60);
+                    operator.engine.world().queue.timers.notify_one();
+                    !stage.is_alive(&id)
+                })
+                .await;
+        }
     }
 }

@@ -76,5 +76,9 @@ async fn of_many_large_secrets_with_its_label_only_the_metadata_is_read() {
     stage.live_on(&operator).await;
     assert!(stage.is_alive(&id));
     assert_eq!(stage.minted(), 1);
-    assert!(stage.stored_as(NAME).unwrap()["status"].to_string().contains("planted-"));
+    assert!(
+        stage.stored_as(NAME).unwrap()["status"]
+            .to_string()
+            .contains("planted-")
+    );
 }

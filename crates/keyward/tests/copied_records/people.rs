@@ -243,7 +243,10 @@ pub(crate) fn anywhere(
 }
 
 /// A stage with the resource `db` at rest, and the id of its credential.
-pub(crate) async fn at_rest(kind: testbed::issuer::Kind, in_place: bool) -> (Stage, Running, String) {
+pub(crate) async fn at_rest(
+    kind: testbed::issuer::Kind,
+    in_place: bool,
+) -> (Stage, Running, String) {
     let stage = Stage::new(kind, in_place);
     stage.prepare().await;
     let operator = stage.operator().await;

@@ -13,10 +13,7 @@ const KNOWN: &str = "a value that somebody knows";
 /// The operator dies at this request, for which `db` was to be made or rotated.
 async fn dies_at(stage: &Stage, operator: &Running, is_it: fn(Verb, &str, &str) -> bool) {
     let killer = operator.killer();
-    stage
-        .server
-        .faults()
-        .on_crash(move |_| killer.abort());
+    stage.server.faults().on_crash(move |_| killer.abort());
     stage.server.faults().plan(move |line| {
         let theirs = line.user_agent == OPERATOR;
         if theirs && is_it(line.verb, &line.resource, &line.name) {

@@ -72,7 +72,11 @@ impl Copied {
         assert!(self.stage.is_alive(&self.id), "{what}");
         assert_eq!(self.stage.stored_as(NAME).unwrap(), self.before, "{what}");
         let secret = self.stage.stored_secret(NAMESPACE, self.secret).unwrap();
-        assert_eq!(secret["metadata"]["deletionTimestamp"], Value::Null, "{what}");
+        assert_eq!(
+            secret["metadata"]["deletionTimestamp"],
+            Value::Null,
+            "{what}"
+        );
     }
 }
 
@@ -86,7 +90,9 @@ async fn a_copy_that_is_deleted_leaves_the_originals_held_credential_alone() {
             copied.until_the_copy_has_its_own().await;
             assert_eq!(stage.live().len(), 2, "{what}");
             assert!(
-                stage.told_of("copy").contains(&"LedgerOfAnother".to_owned()),
+                stage
+                    .told_of("copy")
+                    .contains(&"LedgerOfAnother".to_owned()),
                 "{what}: {:?}",
                 stage.told_of("copy")
             );
@@ -140,9 +146,14 @@ async fn a_copy_that_was_deleted_while_nobody_looked_simply_goes() {
             let ledger = in_the_first_format(&stage.ledger_of(NAME));
             original["metadata"]["annotations"]["keyward.dev/ledger"] = ledger.into();
         }
-        stage.create_copy(under_another_name(&original, "copy")).await;
+        stage
+            .create_copy(under_another_name(&original, "copy"))
+            .await;
         stage.delete_named("copy").await;
-        assert!(stage.stored_as("copy").is_some(), "its finalizer was copied");
+        assert!(
+            stage.stored_as("copy").is_some(),
+            "its finalizer was copied"
+        );
         let operator = stage.operator().await;
         stage
             .until("the copy is gone", || async {
@@ -216,11 +227,15 @@ async fn a_resource_restored_under_its_own_name_begins_a_new_life() {
     let (stage, operator, id) = at_rest(Kind::Chosen, false).await;
     let backup = stage.stored_as(NAME).unwrap();
     stage.delete().await;
-    stage.until("the end", || async { stage.stored_as(NAME).is_none() }).await;
+    stage
+        .until("the end", || async { stage.stored_as(NAME).is_none() })
+        .await;
     assert!(!stage.is_alive(&id));
     stage.create_copy(under_another_name(&backup, NAME)).await;
     stage
-        .until("a credential of its own", || async { stage.is_settled(NAME) })
+        .until("a credential of its own", || async {
+            stage.is_settled(NAME)
+        })
         .await;
     stage.live_on(&operator).await;
     assert_eq!(stage.live().len(), 1);
