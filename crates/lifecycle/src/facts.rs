@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::heirloom::{self, Heirloom};
 use crate::{
-    Because, Fingerprint, Holder, IssuedId, LedgerState, Purpose, SecretName, SecretUid, Version,
+    Because, Fingerprint, Former, Holder, IssuedId, LedgerState, Purpose, SecretName, SecretUid, Version,
 };
 
 /// Everything a decision may look at. Plain data; an unanswered question is a fact too.
@@ -35,6 +35,10 @@ pub struct Facts {
     /// left alone, and told of.
     #[serde(default)]
     pub lookalikes: Vec<Lookalike>,
+    /// The resource that the ledger names, or that is asked to be taken over: one that is not living, as far as can be
+    /// seen from here.
+    #[serde(default)]
+    pub former: Option<Former>,
     /// In place: the Secret lacks annotations that the spec asks for, or bears some that it no longer does; and this pass
     /// has not tried to change that. Never so of a Secret that is being deleted, or of a spec that cannot be served.
     #[serde(default)]
@@ -129,6 +133,12 @@ pub struct Resource {
     /// Version named by the rollback annotation.
     #[serde(default)]
     pub rollback: Option<Version>,
+    /// The uid in the annotation that asks for a former life to be taken over.
+    #[serde(default)]
+    pub take_over: Option<String>,
+    /// The uid in the annotation that lets a former life go.
+    #[serde(default)]
+    pub let_go_of: Option<String>,
     /// The emergency annotation carries this resource's uid.
     #[serde(default)]
     pub revoke_now: bool,

@@ -13,6 +13,7 @@ pub mod conditions;
 mod counted;
 pub mod events;
 pub mod facts;
+mod former;
 pub mod horizon;
 pub mod inherit;
 pub mod kind;

@@ -14,6 +14,11 @@ pub const REVOKE_NOW: &str = "keyward.dev/revoke-now";
 /// On a resource: the version to go back to.
 pub const ROLLBACK: &str = "keyward.dev/rollback";
 
+/// On a resource that was restored from a backup: the uid of its former life, which is to be taken over.
+pub const TAKE_OVER: &str = "keyward.dev/take-over";
+/// On a resource that was restored from a backup: the uid of its former life, which is nobody's business any more.
+pub const LET_GO_OF: &str = "keyward.dev/let-go-of";
+
 /// On a resource whose kind has no field for it: `Revoke`, `Orphan` or `Retain`.
 pub const DELETION_POLICY: &str = "keyward.dev/deletion-policy";
 /// On a resource whose kind has no field for it: how long a version that nobody was seen holding is kept.
@@ -31,6 +36,8 @@ pub const KEYWARD: &str = "keyward";
 /// On a Secret of ours: its own record, from which a lost ledger can be made good.
 pub const VERSION: &str = "keyward.dev/version";
 pub const ISSUED_ID: &str = "keyward.dev/issued-id";
+/// What it bears at the issuer, if that is not the mark of this resource and version: it was taken over from a former life.
+pub const MARK: &str = "keyward.dev/mark";
 pub const PRINT: &str = "keyward.dev/print";
 pub const MINTED: &str = "keyward.dev/minted";
 /// When the Secret was made. One whose own creation time is another was copied, or restored from a backup.
