@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::heirloom::{self, Heirloom};
 use crate::{
-    Because, Fingerprint, Former, Holder, IssuedId, LedgerState, Purpose, SecretName, SecretUid, Version,
+    Because, Fingerprint, Former, Holder, IssuedId, LedgerState, Purpose, SecretName, SecretUid,
+    Version,
 };
 
 /// Everything a decision may look at. Plain data; an unanswered question is a fact too.
@@ -388,15 +389,19 @@ pub struct Answer<T> {
 
 pub type Listing = Vec<Issued>;
 
-/// A credential at the issuer that bears our mark, or that one of our records speaks of.
+/// A credential at the issuer that is this owner's, by its mark or by a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issued {
     pub id: IssuedId,
     pub version: Version,
-    /// Its name at the issuer is the mark of this resource and this version. One that is only recorded, because a
-    /// predecessor made it, bears another name.
-    #[serde(default = "yes")]
+    /// Its name there is exactly the mark of this owner and this version. Otherwise only a record says whose it is.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub marked: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_yes(yes: &bool) -> bool {
+    *yes
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

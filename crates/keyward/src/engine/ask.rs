@@ -38,7 +38,9 @@ pub async fn ask(
                     sight.marks.clear();
                     let recorded = recorded(sight, &stored_now(sight));
                     let former = std::mem::take(&mut listed.former);
-                    listed.issued.retain(|one| former.iter().all(|other| other.id != one.id));
+                    listed
+                        .issued
+                        .retain(|one| former.iter().all(|other| other.id != one.id));
                     listed.issued.extend(sight.as_own(former, &recorded));
                     sight.compared = true;
                     (sight.elsewhere, sight.unlisted) = (listed.elsewhere, listed.unlisted);
@@ -278,7 +280,9 @@ async fn list(world: &World, sight: &Sight) -> Result<Listed, Trouble> {
     }
     if let Some(former) = sight.former_owner() {
         for source in &sources {
-            listed.former.extend(list_at(world, source, &former, &[]).await?);
+            listed
+                .former
+                .extend(list_at(world, source, &former, &[]).await?);
         }
     }
     for object in sight.other_places() {
@@ -306,13 +310,13 @@ fn stored_now(sight: &Sight) -> Vec<Stored> {
     super::observe::stored(sight.kind.as_ref(), &sight.secrets)
 }
 
-/// What is recorded of this resource, in its Secrets or in its ledger.
+/// What is recorded of this resource, in its Secrets or in its ledger. Whether it bears its mark is the issuer's to say.
 fn recorded(sight: &Sight, stored: &[Stored]) -> Vec<Issued> {
     let in_secrets = stored.iter().filter_map(|stored| {
         Some(Issued {
             id: stored.id.clone()?,
             version: stored.version,
-            marked: false,
+            marked: true,
         })
     });
     let mut recorded: Vec<Issued> = in_secrets.collect();
@@ -321,7 +325,7 @@ fn recorded(sight: &Sight, stored: &[Stored]) -> Vec<Issued> {
             let one = Issued {
                 id: entry.id.clone(),
                 version: entry.version,
-                marked: false,
+                marked: true,
             };
             if !recorded.contains(&one) {
                 recorded.push(one);

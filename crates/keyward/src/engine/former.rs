@@ -128,7 +128,12 @@ impl Sight {
 
     /// The mark that a credential of this resource's bears: that of its version, unless it comes from a former life that
     /// was taken over.
-    pub(super) fn mark_of(&self, world: &World, version: Version, id: &lifecycle::IssuedId) -> Mark {
+    pub(super) fn mark_of(
+        &self,
+        world: &World,
+        version: Version,
+        id: &lifecycle::IssuedId,
+    ) -> Mark {
         let own = self.owner(world).mark(version);
         let Some(former) = self.wanted_former().map(owner_of) else {
             return own;

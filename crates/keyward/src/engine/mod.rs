@@ -8,6 +8,7 @@ pub mod act;
 mod annotations;
 mod announce;
 pub mod ask;
+mod before;
 mod claim;
 pub mod conditions;
 mod counted;

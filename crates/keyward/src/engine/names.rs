@@ -38,6 +38,9 @@ pub const VERSION: &str = "keyward.dev/version";
 pub const ISSUED_ID: &str = "keyward.dev/issued-id";
 /// What it bears at the issuer, if that is not the mark of this resource and version: it was taken over from a former life.
 pub const MARK: &str = "keyward.dev/mark";
+/// Ids that stood there before, newest first (in place, where what is issued bears no mark): what they name can be ended
+/// after the next value took their place.
+pub const ISSUED_BEFORE: &str = "keyward.dev/issued-before";
 pub const PRINT: &str = "keyward.dev/print";
 pub const MINTED: &str = "keyward.dev/minted";
 /// When the Secret was made. One whose own creation time is another was copied, or restored from a backup.

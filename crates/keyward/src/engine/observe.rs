@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::DynamicObject;
 use kube::{Api, ResourceExt};
 use lifecycle::{
-    Answer, Bearer, Former, Holder, IssuedId, Known, Listing, Lookalike, Mark, Owner, Purpose, Refusal,
-    SecretUid, Trouble, Verdict, Version,
+    Answer, Bearer, Former, Holder, IssuedId, Known, Listing, Lookalike, Mark, Owner, Purpose,
+    Refusal, SecretUid, Trouble, Verdict, Version,
 };
 use sources::{Source, Values};
 

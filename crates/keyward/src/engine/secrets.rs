@@ -9,13 +9,15 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
-use lifecycle::{Fingerprint, Holder, IssuedId, Mark, Role, SecretName, SecretUid, Stored, Version};
+use lifecycle::{
+    Fingerprint, Holder, IssuedId, Mark, Minting, Role, SecretName, SecretUid, Stored, Version,
+};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use sources::{SecretValue, Values};
 
 use super::annotations::put_annotations;
-use super::{Kind, Wish, names};
+use super::{Kind, Wish, before, names};
 
 /// The record of one version, beside its value.
 #[derive(Debug, Clone)]
@@ -130,6 +132,9 @@ pub fn swapped(
     }
     if let Some(wish) = wish {
         put_annotations(&mut secret, &wish.annotations);
+    }
+    if kind.terms(object).issuer.minting == Minting::SelfRotating {
+        before::note(kind, &mut secret, &record.id);
     }
     write_record(&mut secret, record);
     write_source(&mut secret, kind, object);
@@ -389,6 +394,7 @@ pub fn owner_reference(kind: &dyn Kind, object: &DynamicObject) -> OwnerReferenc
 pub const RECORD: &[&str] = &[
     names::VERSION,
     names::ISSUED_ID,
+    names::ISSUED_BEFORE,
     names::PRINT,
     names::MINTED,
     names::EXPIRES,

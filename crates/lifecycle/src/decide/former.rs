@@ -78,7 +78,10 @@ pub(super) fn tell(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         };
         return Some(Choice::record(Change::Tidy, ledger, Because::FormerLife));
     }
-    let detail = format!("uid {}, {left} of its credentials are at the issuer", of.uid);
+    let detail = format!(
+        "uid {}, {left} of its credentials are at the issuer",
+        of.uid
+    );
     waits.shown_with(Because::FormerLife, detail);
     None
 }

@@ -37,7 +37,10 @@ fn take_the_next<'a>(
     let next = heirlooms
         .filter(|heirloom| heirloom.credential.is_some())
         .min_by_key(|heirloom| (heirloom.credential, &heirloom.secret))?;
-    let spent = facts.resource.as_ref().and_then(|resource| resource.ledger.is());
+    let spent = facts
+        .resource
+        .as_ref()
+        .and_then(|resource| resource.ledger.is());
     let spent = spent.map(|ledger| ledger.high);
     let numbers = facts.secrets.iter().map(|stored| stored.version);
     let highest = numbers.chain(spent).max();

@@ -141,7 +141,11 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
             former: former::as_found(facts),
             ..Ledger::default()
         };
-        return Some(Choice::record(Change::Disown, fresh, Because::LedgerOfAnother));
+        return Some(Choice::record(
+            Change::Disown,
+            fresh,
+            Because::LedgerOfAnother,
+        ));
     }
     if nothing_issued && nothing_stored && (never_written || resource.deleting) {
         let fresh = Ledger::default();

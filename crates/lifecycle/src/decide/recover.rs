@@ -165,7 +165,10 @@ fn deleted_lookalike<'a>(
 /// no number is used twice, the next serial counts as spent.
 pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
     let ledger = rebuild_with(facts, resource, resource.named.as_ref());
-    let kept = resource.ledger.is().and_then(|ledger| ledger.former.clone());
+    let kept = resource
+        .ledger
+        .is()
+        .and_then(|ledger| ledger.former.clone());
     if super::former::is_asked_for(facts, resource) {
         let ledger = super::former::taken(facts, ledger);
         return Choice::record(Change::Rebuilt, ledger, Because::TakingOver);
