@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::cluster::{Cluster, ClusterArgs};
 use super::exit::{Exit, Failure};
 use super::logs::{self, LogFormat};
+use super::memory;
 use crate::controllers::gitlab::{Allowed, BaseUrl};
 use crate::controllers::{self, Reach};
 use crate::engine::lease::LeaseOptions;
@@ -154,6 +155,13 @@ fn listen(text: &str) -> Result<Listen, String> {
 }
 
 pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
+    memory::keep_to_ourselves().map_err(|error| {
+        let text = format!(
+            "keeping core dumps and other processes away from the operator's memory: {error}"
+        );
+        Failure::new(Exit::Failed, text)
+            .hint("allow it the system calls prctl and prlimit64, as the usual seccomp profiles do")
+    })?;
     let allowed = Reach {
         plain_http: args.allow_plain_http,
         base_urls: Allowed::Only(args.allow_base_url.clone()),
