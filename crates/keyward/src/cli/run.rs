@@ -14,7 +14,7 @@ use super::cluster::{Cluster, ClusterArgs};
 use super::exit::{Exit, Failure};
 use super::logs::{self, LogFormat};
 use super::memory;
-use crate::controllers::gitlab::{Allowed, BaseUrl};
+use crate::controllers::addresses::{Allowed, BaseUrl};
 use crate::controllers::{self, Reach};
 use crate::engine::lease::LeaseOptions;
 use crate::engine::trouble::Fault;
@@ -93,6 +93,15 @@ pub(crate) struct RunArgs {
         env = "KEYWARD_ALLOW_BASE_URL"
     )]
     allow_base_url: Vec<BaseUrl>,
+    /// A Keystone that a KeystoneAPI may name, with everything below its path; may be given several times [default: only
+    /// Services of the KeystoneAPI's own namespace]
+    #[arg(
+        long,
+        value_name = "URL",
+        value_delimiter = ',',
+        env = "KEYWARD_ALLOW_KEYSTONE_URL"
+    )]
+    allow_keystone_url: Vec<BaseUrl>,
     /// Longest time a single request may take
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::duration, env = "KEYWARD_REQUEST_TIMEOUT")]
     request_timeout: Duration,
@@ -165,6 +174,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
     let allowed = Reach {
         plain_http: args.allow_plain_http,
         base_urls: Allowed::Only(args.allow_base_url.clone()),
+        keystone_urls: Allowed::Only(args.allow_keystone_url.clone()),
         request_timeout: Some(args.request_timeout),
     };
     let kinds = chosen(&args.controllers, &allowed)?;
