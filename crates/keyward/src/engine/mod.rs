@@ -31,6 +31,7 @@ mod recorded;
 pub mod referrers;
 pub mod report;
 pub mod secrets;
+pub mod taken_names;
 pub mod trouble;
 pub mod waiting;
 pub mod watch;

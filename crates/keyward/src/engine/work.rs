@@ -21,6 +21,7 @@ use super::observe::Memory;
 use super::pass::{Outcome, pass};
 use super::queue::{Queue, Then};
 use super::report::Pruned;
+use super::taken_names::TakenNames;
 use super::trouble::Fault;
 use super::waiting::Waiting;
 use super::watch::watch;
@@ -80,6 +81,7 @@ impl Engine {
             queue: Queue::default(),
             logins: Logins::default(),
             waiting: Waiting::default(),
+            taken_names: TakenNames::default(),
             ready,
             started: Mutex::new(clock.now()),
             clock,
@@ -316,6 +318,7 @@ fn in_its_afterlife(world: &World, key: &Key, memory: &mut Memory) -> Then {
 fn forget(world: &World, key: &Key) {
     world.telemetry.rotations.forget(key);
     world.logins.forget(key);
+    world.taken_names.forget(key);
 }
 
 /// Secrets of ours whose resource is no more, as after a removal by force: each tells whose it was and how to reach its
