@@ -34,6 +34,7 @@ pub mod referrers;
 mod remains;
 pub mod report;
 pub mod secrets;
+pub mod taken_names;
 pub mod trouble;
 pub mod waiting;
 pub mod watch;

@@ -52,12 +52,16 @@ pub const CLAIM: &str = "keyward.dev/claim";
 pub const DIGEST: &str = "keyward.dev/digest";
 /// The keys that are ours, separated by commas, in a Secret that has others too (in place). Without it, all are.
 pub const KEYS: &str = "keyward.dev/keys";
-/// The Secret was there before, and its owner let us take it over (in place): it is given back, never deleted.
+/// The Secret was there before, and its owner let us take it over (in place): it is given back, unless what is in it is
+/// revoked.
 pub const ADOPTED: &str = "keyward.dev/adopted";
 /// The annotations that the resource asked for, as they were written last (in place).
 pub const ANNOTATIONS: &str = "keyward.dev/annotations";
 /// Whose it is and with what spec, so that it can be put in order even after its resource was removed by force.
 pub const SOURCE: &str = "keyward.dev/source";
+
+/// On a Secret that is not ours, by its owner: the name of the resource that may take it over (in place).
+pub const ADOPTABLE_BY: &str = "keyward.dev/adoptable-by";
 
 /// The finalizer of kinds that have none of their own.
 pub const GUARD: &str = "keyward.dev/guard";
