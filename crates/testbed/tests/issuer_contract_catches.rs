@@ -21,6 +21,7 @@ enum Flaw {
     ListsNobody,
     ListsTheNeighbours,
     ForgetsWhichVersion,
+    ListsWhateverIsRecorded,
     OnlySaysThatItRevoked,
     AlwaysSaysGone,
     NeverSaysGone,
@@ -127,6 +128,8 @@ impl Source for Flawed {
                 version,
                 marked,
             });
+        } else if self.flaw == Flaw::ListsWhateverIsRecorded {
+            listed.extend(recorded.iter().cloned());
         } else if self.flaw == Flaw::ForgetsWhichVersion {
             for issued in &mut listed {
                 issued.version = Version::default();
@@ -278,6 +281,7 @@ async fn every_flaw_is_caught() {
         Flaw::ListsNobody,
         Flaw::ListsTheNeighbours,
         Flaw::ForgetsWhichVersion,
+        Flaw::ListsWhateverIsRecorded,
         Flaw::OnlySaysThatItRevoked,
         Flaw::AlwaysSaysGone,
         Flaw::NeverSaysGone,
