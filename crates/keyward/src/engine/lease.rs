@@ -19,6 +19,23 @@ pub struct LeaseOptions {
     pub duration: Duration,
 }
 
+impl LeaseOptions {
+    /// It is renewed so long after the last renewal was begun.
+    fn renewal(&self) -> Duration {
+        self.duration / 3
+    }
+
+    /// After a renewal that failed it is tried again so soon: there is time for several tries before it is lost.
+    fn retry(&self) -> Duration {
+        self.duration / 15
+    }
+
+    /// What is left of it at any time, as long as no renewal is late by more than a sixth of it.
+    pub(super) fn gives(&self) -> Duration {
+        self.duration / 2
+    }
+}
+
 /// Until when this process may act. Shared with everybody who is about to.
 #[derive(Debug)]
 pub struct Standing {
@@ -124,11 +141,12 @@ pub async fn hold(
     let api: Api<Lease> = Api::namespaced(client.clone(), &options.namespace);
     let mut observed = Observed::default();
     let mut leading = false;
-    let pause = options.duration / 3;
+    let renewal = options.renewal();
     loop {
         let begun = Instant::now();
-        let claimed = tokio::time::timeout(pause, claim(&api, options, clock, &mut observed)).await;
-        match claimed {
+        let claim = claim(&api, options, clock, &mut observed);
+        let claimed = tokio::time::timeout(renewal, claim).await;
+        match &claimed {
             Ok(Ok(true)) => {
                 standing.extend(begun, options.duration);
                 if !leading {
@@ -140,13 +158,18 @@ pub async fn hold(
             Ok(Ok(false)) if leading => break,
             Ok(Ok(false)) => {}
             Ok(Err(error)) => {
-                tracing::warn!(lease = options.name, error = %code_of(&error), "lease not renewed");
+                tracing::warn!(lease = options.name, error = %code_of(error), "lease not renewed");
             }
             Err(_) => tracing::warn!(lease = options.name, "lease not renewed in time"),
         }
         if leading && !standing.lasts(Duration::ZERO) {
             break;
         }
+        let pause = match claimed {
+            Ok(Err(_)) | Err(_) if leading => options.retry(),
+            Ok(Ok(true)) => renewal.saturating_sub(begun.elapsed()),
+            Ok(Ok(false) | Err(_)) | Err(_) => renewal,
+        };
         tokio::time::sleep(pause).await;
     }
     standing.end();

@@ -1,7 +1,7 @@
-//! The operator at work: workers, timers, and the end.
+//! The operator at work: passes, timers, and the end.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DynamicObject, ListParams, ObjectMeta, TypeMeta};
 use kube::{Api, Client, ResourceExt};
 use lifecycle::ClusterId;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 
 use super::horizon::Horizon;
 use super::lease::{self, Standing};
@@ -19,8 +20,9 @@ use super::limits::Limits;
 use super::logins::Logins;
 use super::observe::Memory;
 use super::pass::{Outcome, pass};
-use super::queue::{Queue, Then};
+use super::queue::{Queue, Taken, Then};
 use super::report::Pruned;
+use super::this_pass::ThisPass;
 use super::trouble::Fault;
 use super::waiting::Waiting;
 use super::watch::watch;
@@ -76,8 +78,8 @@ impl Engine {
             identity,
             limits: Limits::new(options.per_issuer),
             telemetry: Telemetry::new(options.push.clone()),
+            queue: Queue::new(options.concurrency),
             options,
-            queue: Queue::default(),
             logins: Logins::default(),
             waiting: Waiting::default(),
             ready,
@@ -98,14 +100,15 @@ impl Engine {
 
     /// Works until it is told to stop; then lets passes that are under way come to their end.
     pub async fn run(&self, stop: CancellationToken) {
-        let Some(lease) = self.world.options.lease.clone() else {
-            self.lead(stop).await;
-            return;
+        let world = &self.world;
+        let passes = Passes::default();
+        let _timers = AbortOnDrop(tokio::spawn(keep_time(world.clone())).abort_handle());
+        let Some(lease) = world.options.lease.clone() else {
+            self.lead(&stop, &passes).await;
+            return passes.end(world).await;
         };
         while !stop.is_cancelled() {
             let elected = tokio::sync::Notify::new();
-            let ours = stop.child_token();
-            let world = &self.world;
             let hold = lease::hold(
                 &world.client,
                 &lease,
@@ -115,52 +118,115 @@ impl Engine {
             );
             let lead = async {
                 tokio::select! {
-                    () = elected.notified() => {}
-                    () = stop.cancelled() => return,
+                    () = elected.notified() => {
+                        *world.started.lock().unwrap_or_else(PoisonError::into_inner) = world.now();
+                        self.lead(&stop, &passes).await;
+                    }
+                    () = passes.go_on_with_values(world) => {}
+                    () = stop.cancelled() => {}
                 }
-                *world.started.lock().unwrap_or_else(PoisonError::into_inner) = world.now();
-                world.queue.take_up_what_was_dropped();
-                self.lead(ours.clone()).await;
+                passes.end(world).await;
             };
-            // Told to stop, the lease is held until the last pass has come to its end: `lead` ends by itself then. Only
-            // a lost lease drops what is under way, because somebody else may have taken it up already.
+            // Told to stop, the lease is held until the last pass has come to its end: `lead` ends by itself then. A lost
+            // lease keeps new passes from being begun, and ends none: one may hold a value that nobody else has. What it
+            // may still do then, `World::may_begin` says.
             tokio::select! {
-                () = hold => ours.cancel(),
+                () = hold => {}
                 () = lead => {}
             }
             world.telemetry.rotations.forget_all();
         }
-        lease::release(&self.world.client, &lease).await;
+        passes.end(world).await;
+        lease::release(&world.client, &lease).await;
     }
 
-    async fn lead(&self, stop: CancellationToken) {
-        let world = self.world.clone();
-        let watches = tokio::spawn(watch(world.clone()));
-        let timers = tokio::spawn(keep_time(world.clone()));
-        let workers: Vec<_> = (0..world.options.concurrency.max(1))
-            .map(|_| tokio::spawn(work(world.clone(), stop.clone())))
-            .collect();
-        let _abort = AbortOnDrop(vec![watches.abort_handle(), timers.abort_handle()]);
-        let _workers = AbortOnDrop(
-            workers
-                .iter()
-                .map(tokio::task::JoinHandle::abort_handle)
-                .collect(),
-        );
-        stop.cancelled().await;
-        for worker in workers {
-            let _ = worker.await;
+    async fn lead(&self, stop: &CancellationToken, passes: &Passes) {
+        let _watches = AbortOnDrop(tokio::spawn(watch(self.world.clone())).abort_handle());
+        tokio::select! {
+            () = passes.begin_all(&self.world) => {}
+            () = stop.cancelled() => {}
         }
     }
 }
 
-struct AbortOnDrop(Vec<tokio::task::AbortHandle>);
+/// Passes under way. They go on whoever leads, until they end; they are dropped with this, as when the process is killed.
+struct Passes {
+    tasks: TaskTracker,
+    dropped: CancellationToken,
+    begun: AtomicU64,
+    _drop: DropGuard,
+}
+
+impl Default for Passes {
+    fn default() -> Self {
+        let (tasks, dropped) = (TaskTracker::new(), CancellationToken::new());
+        // It counts, and can be waited for, whoever is added.
+        tasks.close();
+        Self {
+            tasks,
+            _drop: dropped.clone().drop_guard(),
+            dropped,
+            begun: AtomicU64::new(1),
+        }
+    }
+}
+
+impl Passes {
+    fn begin(&self, world: &Arc<World>, taken: Taken) {
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
+        let (world, dropped) = (world.clone(), self.dropped.clone());
+        self.tasks.spawn(async move {
+            let _ = dropped
+                .run_until_cancelled(turn(&world, number, taken))
+                .await;
+        });
+    }
+
+    /// Begins whatever is next in line, for ever.
+    async fn begin_all(&self, world: &Arc<World>) {
+        loop {
+            while let Some(taken) = world.queue.take() {
+                self.begin(world, taken);
+            }
+            world.queue.ready.notified().await;
+        }
+    }
+
+    /// As [`Passes::begin_all`], for those that have a value in hand which nobody else has: without the lease nothing else
+    /// is begun, but such a value is tried to be stored until it is, or its attempt was given up by whoever leads.
+    async fn go_on_with_values(&self, world: &Arc<World>) {
+        loop {
+            while let Some(taken) = world.queue.take_one_with_a_value() {
+                self.begin(world, taken);
+            }
+            world.queue.ready.notified().await;
+        }
+    }
+
+    /// Until no pass is under way, and nothing has a value in hand which nobody else has.
+    async fn end(&self, world: &Arc<World>) {
+        world.queue.hurry_those_with_a_value();
+        loop {
+            while let Some(taken) = world.queue.take_one_with_a_value() {
+                self.begin(world, taken);
+            }
+            let none_under_way = self.tasks.is_empty();
+            if none_under_way && !world.queue.has_values() {
+                return;
+            }
+            tokio::select! {
+                () = self.tasks.wait(), if !none_under_way => {}
+                () = world.queue.ready.notified() => {}
+            }
+        }
+    }
+}
+
+struct AbortOnDrop(tokio::task::AbortHandle);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
-        for task in &self.0 {
-            task.abort();
-        }
+        self.0.abort();
     }
 }
 
@@ -192,51 +258,57 @@ async fn keep_time(world: Arc<World>) {
     }
 }
 
-async fn work(world: Arc<World>, stop: CancellationToken) {
-    loop {
-        let Some((key, memory, horizon)) = world.queue.take() else {
-            tokio::select! {
-                () = world.queue.ready.notified() => continue,
-                () = stop.cancelled() => return,
-            }
+/// One resource's turn. A panic in it is this resource's trouble and nobody else's.
+async fn turn(world: &World, number: u64, mut taken: Taken) {
+    // Who has a value in hand is not sent away.
+    let let_in = taken.memory.in_hand.is_some();
+    let (this, stands_aside) = ThisPass::new(number, taken.key.clone(), let_in);
+    let turn = async {
+        let then = tokio::select! {
+            then = look_after(world, &mut taken) => then,
+            Ok(issuer) = stands_aside => return world.queue.stand_aside(taken, &issuer),
         };
-        let held = memory.in_hand.is_some();
-        if stop.is_cancelled() && !held {
-            return;
-        }
-        let turn = turn(&world, key, memory, horizon);
-        world.limits.pass(turn).await;
-    }
+        world.queue.finish(taken, &then);
+    };
+    this.scope(turn).await;
 }
 
-/// One resource's turn. A panic in it is this resource's trouble and nobody else's.
-async fn turn(world: &World, key: Key, mut memory: Memory, mut horizon: Horizon) {
+/// A pass, and what becomes of its resource then.
+async fn look_after(world: &World, taken: &mut Taken) -> Then {
+    let Taken {
+        key,
+        memory,
+        horizon,
+    } = taken;
     let begun = Instant::now();
-    let result = AssertUnwindSafe(pass(world, &key, &mut memory, &mut horizon))
+    let result = AssertUnwindSafe(pass(world, key, memory, horizon))
         .catch_unwind()
         .await;
-    world
-        .telemetry
-        .pass(world.kinds[key.kind].controller(), begun.elapsed());
+    let controller = world.kinds[key.kind].controller();
+    world.telemetry.pass(controller, begun.elapsed());
+    if !world.leads() {
+        // Whoever leads by now counts it.
+        world.telemetry.rotations.forget(key);
+    }
     let then = match result {
         Ok(Ok(outcome)) => {
             memory.unreachable = 0;
-            settle(world, &key, &mut memory, outcome).await
+            settle(world, key, memory, outcome).await
         }
         Ok(Err(fault)) => {
             memory.unreachable = memory.unreachable.saturating_add(1);
             if matches!(fault, Fault::Past) && memory.unreachable > BELIEVE_THE_PAST_AFTER {
                 // It stays in the past: the cluster itself was set back, as by a restore.
-                horizon = Horizon::default();
+                *horizon = Horizon::default();
             }
-            tracing::warn!(resource = %key, kind = world.kinds[key.kind].controller(), %fault, "pass cut short; trying again");
+            tracing::warn!(resource = %key, kind = controller, %fault, "pass cut short; trying again");
             Then::Retry {
                 at: later(world.now(), pause(memory.unreachable)),
             }
         }
         Err(_) => {
-            world.telemetry.panicked(world.kinds[key.kind].controller());
-            tracing::error!(resource = %key, kind = world.kinds[key.kind].controller(), "a pass panicked; others go on");
+            world.telemetry.panicked(controller);
+            tracing::error!(resource = %key, kind = controller, "a pass panicked; others go on");
             Then::Retry {
                 at: later(world.now(), SignedDuration::from_mins(1)),
             }
@@ -246,7 +318,7 @@ async fn turn(world: &World, key: Key, mut memory: Memory, mut horizon: Horizon)
         // Only what outlives its resource has to remember it. Kept for everyone, this would be most of our memory.
         memory.last = None;
     }
-    world.queue.finish(&key, memory, horizon, &then);
+    then
 }
 
 /// One second, doubled each time, a minute at most.

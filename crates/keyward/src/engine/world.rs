@@ -18,6 +18,7 @@ use super::logins::{Logins, Opened, Slot};
 use super::queue::Queue;
 use super::reader::{self, Inputs, Reader};
 use super::report::Pruned;
+use super::this_pass;
 use super::trouble::Fault;
 use super::waiting::Waiting;
 use super::watch::Scope;
@@ -27,7 +28,8 @@ use crate::telemetry::{Push, Telemetry};
 #[derive(Debug, Clone)]
 pub struct Options {
     pub scope: Scope,
-    /// Resources worked on at once. Most of them wait for a place at their issuer or at the API server.
+    /// Resources of one namespace that are worked on at once at one issuer. Most of them wait, for a place there or at the
+    /// API server. A namespace or an issuer may have twice as many, all together eight times as many.
     pub concurrency: usize,
     /// Requests under way per issuer.
     pub per_issuer: usize,
@@ -156,21 +158,35 @@ impl World {
         act: &'static str,
         turn: Turn,
     ) -> Result<Place, Trouble> {
-        let entered = self.limits.enter(source.place(), turn, self.now()).await;
+        self.come_to(source).await;
+        let (place, login) = (source.place(), source.login_name());
+        let entered = self.limits.enter(place, login, turn, self.now()).await;
         entered.map_err(|closed| sent_away(act, closed))
+    }
+
+    /// A pass comes to an issuer. Where its namespace, or the issuer, has its share under way already, the pass ends here
+    /// and is put in line.
+    ///
+    /// *Guarantees:* once let in, a pass is not ended like this any more. *Safe to repeat because* it ends before it has
+    /// asked an issuer anything, and has no value in hand that nobody else has.
+    async fn come_to(&self, source: &Arc<dyn Source>) {
+        let place = source.place();
+        this_pass::comes_to(place, |key| self.queue.comes_to(key, place)).await;
     }
 
     /// As [`World::at_issuer`], for who has a place already and for what is no load on the issuer while it waits.
     ///
-    /// *Guarantees:* nothing is sent while the issuer has asked us to wait. Its "wait" to this request is a "wait" to
-    /// all that follow.
+    /// *Guarantees:* nothing is sent while the issuer has asked this login to wait. Its "wait" to this request is a "wait"
+    /// to all that follow with the same login; to a second login, one for all.
     pub async fn at_issuer_unlimited<T>(
         &self,
         source: &Arc<dyn Source>,
         act: &'static str,
         request: impl Future<Output = Result<T, SourceError>>,
     ) -> Result<T, Trouble> {
-        if let Some(closed) = self.limits.closed(source.place(), self.now()) {
+        self.come_to(source).await;
+        let (place, login) = (source.place(), source.login_name());
+        if let Some(closed) = self.limits.closed(place, login, self.now()) {
             return Err(sent_away(act, closed));
         }
         let begun = Instant::now();
@@ -185,10 +201,10 @@ impl World {
             && trouble.kind == TroubleKind::Throttled
             && let Some(wait) = trouble.wait
         {
-            self.limits.close(source.place(), self.now(), wait);
+            self.limits.close(place, login, self.now(), wait);
         }
         if let Some(ahead) = source.skew() {
-            self.telemetry.clock_skew(source.place(), ahead);
+            self.telemetry.clock_skew(place, ahead);
         }
         self.telemetry.issuer_request(
             act,
@@ -203,9 +219,22 @@ impl World {
         self.standing.lasts(Duration::ZERO)
     }
 
-    /// Minting and destroying is begun only while the lease outlasts it.
+    /// Minting and destroying is begun only while the lease outlasts it, as far as it can.
+    ///
+    /// Such a request may take as long as any, and while it is under way nobody else should think it dead. But a lease is
+    /// renewed in thirds: most of the time it has two thirds or more of its length left, and never its whole length. Who
+    /// asked for more than it has between two renewals would never begin. So what is asked for is the length of a
+    /// request, or half of the lease if that is less: it is there as long as renewals come in time, and is missing as
+    /// soon as one is late by a sixth.
+    ///
+    /// A request that takes longer than that may be under way when somebody else leads. That is the case of a process
+    /// that died in the midst of it, which the rules expect: what it makes bears a mark, and what it ends is over.
+    /// Everything else that a pass writes is refused if somebody else wrote before, or creates a Secret under a name that
+    /// only its version has.
     pub fn may_begin(&self, act: &'static str) -> Result<(), Fault> {
-        let needed = self.options.effect_timeout.min(Duration::from_secs(5));
+        let request = self.options.effect_timeout;
+        let lease = self.options.lease.as_ref();
+        let needed = lease.map_or(request, |lease| request.min(lease.gives()));
         if self.standing.lasts(needed) {
             Ok(())
         } else {
@@ -307,9 +336,10 @@ impl World {
     }
 }
 
-/// Not sent: the issuer asked somebody else to wait, and so us.
+/// Not sent: the issuer asked somebody with our login to wait, or everybody.
 fn sent_away(act: &str, Closed(left): Closed) -> Trouble {
-    let detail = format!("{act}: the issuer asked for a pause, which is kept by all");
+    let detail =
+        format!("{act}: the issuer asked for a pause, which is kept by all whom it concerns");
     Trouble {
         wait: Some(left),
         ..Trouble::new(TroubleKind::Throttled, detail)
