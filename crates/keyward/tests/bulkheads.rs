@@ -145,7 +145,14 @@ async fn beside_a_crowd(namespace: &str, is_stuck: bool) -> (Duration, Duration)
             known > CROWD && (tarpit.caught() >= PER_ISSUER || at_rest && !is_stuck)
         })
         .await;
-    figures(&rotate(&stage).await)
+    let took = rotate(&stage).await;
+    let (_, _, under_way) = world.queue.load();
+    let share = world.options.concurrency;
+    assert!(
+        under_way <= share + 1,
+        "{under_way} of a crowd under way, which waits in vain"
+    );
+    figures(&took)
 }
 
 async fn nobody_is_held_up_by_a_crowd_in(namespace: &str) {
@@ -154,7 +161,6 @@ async fn nobody_is_held_up_by_a_crowd_in(namespace: &str) {
     let told = format!(
         "rotations beside a crowd that is stuck took {middle:?}, at most {longest:?}; beside one at rest {usual:?}, at most {longest_usual:?}"
     );
-    println!("{told}");
     assert!(longest <= longest_usual * 2 + ALLOWANCE, "{told}");
 }
 

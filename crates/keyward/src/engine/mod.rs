@@ -25,6 +25,7 @@ pub mod names;
 pub mod observe;
 mod obstacle;
 pub mod pass;
+mod passes;
 mod pauses;
 pub mod policy;
 pub mod queue;

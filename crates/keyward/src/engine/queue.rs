@@ -255,8 +255,9 @@ impl Queue {
         memories.any(|memory| memory.in_hand.is_some())
     }
 
-    /// A pass comes to this issuer. `false`: there is no room, and it has to [stand aside](Self::stand_aside).
-    pub fn comes_to(&self, key: &Key, issuer: &str) -> bool {
+    /// A pass is to be for this issuer, whether there is room or not if it `must`. `false`: there is none, and it has to
+    /// [stand aside](Self::stand_aside).
+    pub fn comes_to(&self, key: &Key, issuer: &str, must: bool) -> bool {
         let mut inner = self.lock();
         let Inner {
             under_way, states, ..
@@ -267,7 +268,7 @@ impl Queue {
         if &*state.issuer == issuer {
             return true;
         }
-        if !under_way.has_room_at(issuer, &key.namespace) {
+        if !must && !under_way.has_room_at(issuer, &key.namespace) {
             return false;
         }
         under_way.end(&key.namespace, &state.issuer);

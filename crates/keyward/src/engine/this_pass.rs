@@ -1,4 +1,4 @@
-//! What a task knows of the pass that it is: whose it is, when it began, and whether it has come to its issuer.
+//! What a task knows of the pass that it is: whose it is, when it began, and whether it counts at its issuer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,20 +16,27 @@ pub(super) struct ThisPass {
     number: u64,
     key: Key,
     namespace: Arc<str>,
-    /// It counts at its issuer, and is not sent away any more: it may have something in hand that nobody else has.
+    /// It has a value in hand that nobody else has, and is not sent away.
+    must_go_on: bool,
+    /// It counts at its issuer, and is not sent away any more.
     let_in: AtomicBool,
     stands_aside: Mutex<Option<oneshot::Sender<String>>>,
 }
 
 impl ThisPass {
     /// The pass, and the issuer for which it has to stand aside, once it has to.
-    pub(super) fn new(number: u64, key: Key, let_in: bool) -> (Self, oneshot::Receiver<String>) {
+    pub(super) fn new(
+        number: u64,
+        key: Key,
+        must_go_on: bool,
+    ) -> (Self, oneshot::Receiver<String>) {
         let (sender, stands_aside) = oneshot::channel();
         let this = Self {
             number,
             namespace: key.namespace.as_str().into(),
             key,
-            let_in: AtomicBool::new(let_in),
+            must_go_on,
+            let_in: AtomicBool::new(false),
             stands_aside: Mutex::new(Some(sender)),
         };
         (this, stands_aside)
@@ -47,11 +54,11 @@ pub(super) fn whose() -> (Arc<str>, u64) {
         .unwrap_or_else(|_| ("".into(), 0))
 }
 
-/// The pass comes to this issuer. The first time it is asked whether there is room; if there is not, the pass ends here,
-/// with nothing begun, and the caller goes no further.
-pub(super) async fn comes_to(issuer: &str, has_room: impl FnOnce(&Key) -> bool) {
+/// The pass comes to this issuer. The first time it is asked whether there is room (`true`: there has to be); if there is
+/// none, the pass ends here, and the caller goes no further.
+pub(super) async fn comes_to(issuer: &str, has_room: impl FnOnce(&Key, bool) -> bool) {
     let goes_on = THIS.try_with(|this| {
-        if this.let_in.load(Ordering::Relaxed) || has_room(&this.key) {
+        if this.let_in.load(Ordering::Relaxed) || has_room(&this.key, this.must_go_on) {
             this.let_in.store(true, Ordering::Relaxed);
             return true;
         }

@@ -158,20 +158,9 @@ impl World {
         act: &'static str,
         turn: Turn,
     ) -> Result<Place, Trouble> {
-        self.come_to(source).await;
         let (place, login) = (source.place(), source.login_name());
         let entered = self.limits.enter(place, login, turn, self.now()).await;
         entered.map_err(|closed| sent_away(act, closed))
-    }
-
-    /// A pass comes to an issuer. Where its namespace, or the issuer, has its share under way already, the pass ends here
-    /// and is put in line.
-    ///
-    /// *Guarantees:* once let in, a pass is not ended like this any more. *Safe to repeat because* it ends before it has
-    /// asked an issuer anything, and has no value in hand that nobody else has.
-    async fn come_to(&self, source: &Arc<dyn Source>) {
-        let place = source.place();
-        this_pass::comes_to(place, |key| self.queue.comes_to(key, place)).await;
     }
 
     /// As [`World::at_issuer`], for who has a place already and for what is no load on the issuer while it waits.
@@ -184,7 +173,6 @@ impl World {
         act: &'static str,
         request: impl Future<Output = Result<T, SourceError>>,
     ) -> Result<T, Trouble> {
-        self.come_to(source).await;
         let (place, login) = (source.place(), source.login_name());
         if let Some(closed) = self.limits.closed(place, login, self.now()) {
             return Err(sent_away(act, closed));
@@ -254,6 +242,9 @@ impl World {
     }
 
     /// The source for a resource, and what it was opened with. Something missing is a refusal, not a fault.
+    ///
+    /// Where the namespace or the issuer has its share under way, the pass ends here, before it has done anything, and is
+    /// put in line.
     pub(super) async fn source(
         &self,
         index: usize,
@@ -261,6 +252,10 @@ impl World {
         fresh: bool,
     ) -> Result<Reached, Fault> {
         let mut reached = self.reach(index, object, fresh).await?;
+        if let Ok(source) = &reached.source {
+            let place = source.place();
+            this_pass::comes_to(place, |key, must| self.queue.comes_to(key, place, must)).await;
+        }
         if object.metadata.deletion_timestamp.is_some()
             && let Ok(source) = &reached.source
             && let Some(source) = source.for_one_who_leaves()

@@ -144,7 +144,7 @@ fn take_all(queue: &Queue) -> Vec<String> {
 fn visit(queue: &Queue, key: &Key, issuer: &str) {
     queue.sighted(key, seen("1"));
     let taken = queue.take().unwrap();
-    assert!(queue.comes_to(key, issuer));
+    assert!(queue.comes_to(key, issuer, false));
     finish(queue, taken, horizon("1"), &Then::Wait { until: None });
 }
 
@@ -185,9 +185,9 @@ fn a_pass_that_finds_no_room_at_its_issuer_stands_aside_until_there_is() {
         queue.sighted(&key(name), seen("1"));
     }
     let first = queue.take().unwrap();
-    assert!(queue.comes_to(&first.key, "tarpit"));
+    assert!(queue.comes_to(&first.key, "tarpit", false));
     let second = queue.take().expect("its issuer is not known yet");
-    assert!(!queue.comes_to(&second.key, "tarpit"));
+    assert!(!queue.comes_to(&second.key, "tarpit", false));
     queue.stand_aside(second, "tarpit");
     assert!(queue.take().is_none());
     assert_eq!(queue.load(), (2, 1, 1));
