@@ -65,7 +65,11 @@ impl Standing {
 
     /// Whether an act that takes this long would end within the lease.
     pub fn lasts(&self, act: Duration) -> bool {
-        let needed = (self.origin.elapsed() + act).as_millis();
+        self.lasts_at(Instant::now(), act)
+    }
+
+    fn lasts_at(&self, now: Instant, act: Duration) -> bool {
+        let needed = (now.saturating_duration_since(self.origin) + act).as_millis();
         self.alone || u128::from(self.until.load(Ordering::Acquire)) > needed
     }
 
@@ -301,6 +305,26 @@ mod tests {
             evaluate(Some(&held_by("", "1")), "me", &mut observed, now),
             Claim::Take
         );
+    }
+
+    #[test]
+    fn what_a_lease_gives_is_there_until_a_renewal_is_late() {
+        let options = LeaseOptions {
+            namespace: "ns".into(),
+            name: "keyward".into(),
+            identity: "me".into(),
+            duration: Duration::from_secs(15),
+        };
+        let standing = Standing::contested();
+        // An hour later, so that there is a past to have renewed it in.
+        let now = standing.origin + Duration::from_hours(1);
+        let lasts_after = |since: Duration| {
+            standing.extend(now - since, options.duration);
+            standing.lasts_at(now, options.gives())
+        };
+        assert!(lasts_after(options.renewal()));
+        assert!(lasts_after(options.renewal() + options.retry() * 2));
+        assert!(!lasts_after(options.renewal() + options.retry() * 3));
     }
 
     #[test]

@@ -98,14 +98,19 @@ async fn turn(world: &World, number: u64, mut taken: Taken) {
     // Who has a value in hand is not sent away.
     let must_go_on = taken.memory.in_hand.is_some();
     let (this, stands_aside) = ThisPass::new(number, taken.key.clone(), must_go_on);
-    let turn = async {
-        let then = tokio::select! {
-            then = look_after(world, &mut taken) => then,
-            Ok(issuer) = stands_aside => return world.queue.stand_aside(taken, &issuer),
-        };
-        world.queue.finish(taken, &then);
+    let look_after = this.scope(look_after(world, &mut taken));
+    let ended = tokio::select! {
+        then = look_after => Ok(then),
+        Ok(issuer) = stands_aside => Err(issuer),
     };
-    this.scope(turn).await;
+    if taken.key.departed.is_none() {
+        // Only what outlives its resource has to remember it. Kept for everyone, this would be most of our memory.
+        taken.memory.last = None;
+    }
+    match ended {
+        Ok(then) => world.queue.finish(taken, &then),
+        Err(issuer) => world.queue.stand_aside(taken, &issuer),
+    }
 }
 
 /// A pass, and what becomes of its resource then.
@@ -125,7 +130,7 @@ async fn look_after(world: &World, taken: &mut Taken) -> Then {
         // Whoever leads by now counts it.
         world.telemetry.rotations.forget(key);
     }
-    let then = match result {
+    match result {
         Ok(Ok(outcome)) => {
             memory.unreachable = 0;
             settle(world, key, memory, outcome).await
@@ -148,10 +153,5 @@ async fn look_after(world: &World, taken: &mut Taken) -> Then {
                 at: later(world.now(), SignedDuration::from_mins(1)),
             }
         }
-    };
-    if key.departed.is_none() {
-        // Only what outlives its resource has to remember it. Kept for everyone, this would be most of our memory.
-        memory.last = None;
     }
-    then
 }

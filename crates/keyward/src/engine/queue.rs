@@ -1,6 +1,6 @@
 //! Whose turn it is. Synchronous and small; waiting is done elsewhere.
 //!
-//! A resource is worked on by one worker at a time. Watch events only wake, and an event that shows nothing newer than
+//! A resource is worked on by one pass at a time. Watch events only wake, and an event that shows nothing newer than
 //! what the last pass itself saw or wrote wakes nobody: this is what makes a resting credential cost nothing.
 //!
 //! There is a line for each namespace and in it one for each issuer, served in turns, each first come first served. Whose
@@ -44,6 +44,8 @@ struct State {
     running: bool,
     /// The one to which the last pass came. What it counts at while it is under way, and whose line it waits in.
     issuer: Arc<str>,
+    /// It was seen to change while it was being worked on, and so may be at another issuer.
+    moved: bool,
     timer: Option<Timestamp>,
     horizon: Horizon,
     /// What woke the pass, and what was seen while it was under way. Judged when it ends: a pass that read something
@@ -95,6 +97,7 @@ impl Inner {
         let state = self.states.entry(key.clone()).or_default();
         state.queued = false;
         state.running = true;
+        state.moved = false;
         self.under_way.begin(&key.namespace, &state.issuer);
         if let Some(at) = state.timer.take() {
             self.timers.remove(&(at, key.clone()));
@@ -176,6 +179,7 @@ impl Queue {
         let mut inner = self.lock();
         let state = inner.state(key);
         if state.running {
+            state.moved |= sighting.may_change_the_issuer();
             state.pending.push(Pending::new(sighting));
         } else if !state.horizon.covers(&sighting) {
             let may_move = sighting.may_change_the_issuer();
@@ -282,7 +286,8 @@ impl Queue {
     pub fn stand_aside(&self, taken: Taken, issuer: &str) {
         let mut inner = self.lock();
         inner.end(&taken.key, taken.memory, taken.horizon);
-        inner.state(&taken.key).issuer = issuer.into();
+        let state = inner.state(&taken.key);
+        state.issuer = if state.moved { NOT_KNOWN } else { issuer }.into();
         inner.put_in_line(&taken.key);
         self.ready.notify_one();
     }

@@ -92,7 +92,7 @@ fn what_happens_during_a_pass_is_not_missed() {
             version: "9".into(),
         },
     );
-    assert!(queue.take().is_none(), "never two workers on one resource");
+    assert!(queue.take().is_none(), "never two passes over one resource");
     finish(&queue, taken, horizon("3"), &Then::Wait { until: None });
     assert!(queue.take().is_some());
 }
@@ -192,6 +192,20 @@ fn a_pass_that_finds_no_room_at_its_issuer_stands_aside_until_there_is() {
     assert!(queue.take().is_none());
     assert_eq!(queue.load(), (2, 1, 1));
     finish(&queue, first, horizon("1"), &Then::Wait { until: None });
+    assert_eq!(take_all(&queue), ["ns/2"]);
+}
+
+#[test]
+fn who_stands_aside_after_a_change_does_not_wait_for_the_old_issuer() {
+    let queue = Queue::new(1);
+    visit(&queue, &key("1"), "tarpit");
+    queue.sighted(&key("1"), Sighting::Other);
+    let _first = queue.take().unwrap();
+    queue.sighted(&key("2"), seen("1"));
+    let second = queue.take().unwrap();
+    assert!(!queue.comes_to(&second.key, "tarpit", false));
+    queue.sighted(&key("2"), seen("2"));
+    queue.stand_aside(second, "tarpit");
     assert_eq!(take_all(&queue), ["ns/2"]);
 }
 
