@@ -316,10 +316,9 @@ mod tests {
             duration: Duration::from_secs(15),
         };
         let standing = Standing::contested();
-        // An hour later, so that there is a past to have renewed it in.
-        let now = standing.origin + Duration::from_hours(1);
+        standing.extend(standing.origin, options.duration);
         let lasts_after = |since: Duration| {
-            standing.extend(now - since, options.duration);
+            let now = standing.origin + since;
             standing.lasts_at(now, options.gives())
         };
         assert!(lasts_after(options.renewal()));
