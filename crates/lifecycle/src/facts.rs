@@ -96,6 +96,9 @@ pub struct Facts {
     /// The last effect failed, and that is not yet written down.
     #[serde(default)]
     pub failed: Option<(Purpose, Trouble)>,
+    /// How often in a row, in earlier passes, something failed that there was no ledger to write into.
+    #[serde(default)]
+    pub uncounted: u32,
     /// When this process took up the work, and when it last compared the issuer with the ledger.
     pub started: Timestamp,
     #[serde(default)]

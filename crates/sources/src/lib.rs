@@ -30,6 +30,12 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// Which issuer this is, for limits and metrics: the same text for every source that shares its load.
     fn place(&self) -> &str;
 
+    /// Whose requests these are to the issuer, as far as it counts them by who asks: a text that tells logins at one place
+    /// apart, and is no secret. By itself a place has one.
+    fn login_name(&self) -> &str {
+        self.place()
+    }
+
     /// A fresh value for an issuer that lets us choose it, under the keys this source uses; empty for all others.
     /// It is stored before the issuer hears of it. Randomness is an input: the same bytes give the same value.
     fn draft(&self, _mark: &Mark, _random: &[u8; 32]) -> Values {

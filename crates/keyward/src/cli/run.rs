@@ -74,11 +74,11 @@ pub(crate) struct RunArgs {
         env = "KEYWARD_LOG_LEVEL"
     )]
     log_level: String,
-    /// Resources worked on at once. Most of them wait for their issuer: the more there are, the more share a list of what
-    /// it has issued
+    /// Resources of one namespace worked on at once at one issuer; twice as many in all of a namespace, or at an issuer.
+    /// Most of them wait for their issuer: the more there are, the more share a list of what it has issued
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=1024), env = "KEYWARD_CONCURRENCY")]
     concurrency: u16,
-    /// Requests under way at once per issuer
+    /// Requests under way at once per issuer, and four more that only revokes have
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024), env = "KEYWARD_PER_ISSUER")]
     per_issuer: u16,
     /// Speak to issuers without TLS where their address says so. Passwords then travel in the open

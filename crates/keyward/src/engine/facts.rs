@@ -17,10 +17,13 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
     let Terms { policy, issuer } = sight.kind.terms(&sight.object);
     let ledger = ledger(sight);
     let resource = (!sight.gone).then(|| resource(sight, ledger, policy.delivery));
+    let wanted = wanted(sight, resource.as_ref());
+    let inputs = wanted.as_ref().ok().map(|wanted| &wanted.inputs);
     Facts {
         now,
         uid: sight.uid(),
-        wanted: wanted(sight, resource.as_ref()),
+        uncounted: sight.uncounted.with(inputs),
+        wanted,
         policy,
         issuer,
         secrets: own_secrets(sight, resource.as_ref()),

@@ -16,6 +16,7 @@ use super::horizon::Horizon;
 use super::reader::Inputs;
 use super::recorded::{self, Damaged, Own};
 use super::trouble::Fault;
+use super::uncounted::Uncounted;
 use super::waiting::Awaited;
 use super::world::World;
 use super::{Key, Kind, former, names, obstacle, secrets};
@@ -81,6 +82,7 @@ pub struct Sight {
     pub revoked: Vec<Version>,
     pub warned: Vec<Version>,
     pub failed: Option<(Purpose, Trouble)>,
+    pub uncounted: Uncounted,
     pub checked: Option<Timestamp>,
     /// The issuer was compared with the ledger in this pass.
     pub compared: bool,
@@ -121,6 +123,8 @@ pub struct Memory {
     pub last: Option<DynamicObject>,
     /// Failures in a row of reaching the API server.
     pub unreachable: u32,
+    /// Failures in a row that could not be written down.
+    pub uncounted: Uncounted,
     /// How often in a row a pass ended with nothing but the wish for another.
     pub again: u32,
     /// How often the remains of a departed resource were looked for.
@@ -310,6 +314,7 @@ pub async fn observe(
         revoked: Vec::new(),
         warned: Vec::new(),
         failed: None,
+        uncounted: memory.uncounted.clone(),
         checked: memory.checked,
         compared: false,
         obstacle,

@@ -301,7 +301,8 @@ fn without_notes(facts: &Facts, choice: Choice, waits: &mut Waits) -> Choice {
     if !matches!(choice.next, Next::Do(Step::Record { .. })) {
         return choice;
     }
-    let wait = crate::backoff(crate::TroubleKind::Unreachable, 4, &facts.uid);
+    let count = facts.uncounted.saturating_add(4);
+    let wait = crate::backoff(crate::TroubleKind::Unreachable, count, &facts.uid);
     waits.until(choice.because, crate::schedule::later(facts.now, wait));
     Choice::rest(choice.because)
 }

@@ -124,7 +124,8 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
             Err(Some(trouble)) => {
                 // There is no ledger to write the failure into, and writing one would hide that it was lost.
                 let because = trouble.reason();
-                let wait = crate::schedule::uncounted_wait(trouble, &facts.uid);
+                let failures = facts.uncounted;
+                let wait = crate::schedule::uncounted_wait(trouble, failures, &facts.uid);
                 waits.trouble(trouble, crate::schedule::later(facts.now, wait));
                 return Some(Choice::rest(because));
             }

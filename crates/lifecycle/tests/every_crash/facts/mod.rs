@@ -149,6 +149,7 @@ pub fn facts(
             Failed::Sweeping => Some((Purpose::Retire, unreachable_now())),
             Failed::SweepingDenied => Some((Purpose::Retire, denied())),
         },
+        uncounted: 0,
         started: at(o.started),
         checked: (o.checked > 0).then(|| at(o.checked)),
     }
