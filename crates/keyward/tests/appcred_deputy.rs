@@ -43,6 +43,57 @@ async fn of_cinder(cloud: &Cloud) -> (String, String) {
     cloud.values_of(secret.as_str().unwrap()).await
 }
 
+/// As whoever may edit the resource and its Secrets can do it.
+async fn replace_in_records(cloud: &Cloud, before: &str, after: &str) {
+    let object = cloud.object(NAME).await.unwrap();
+    let ledger = object.annotations()[LEDGER].replace(before, after);
+    assert!(ledger.contains(after), "{ledger}");
+    cloud.annotate(LEDGER, &ledger).await;
+    for secret in cloud.ours().await {
+        let notes = serde_json::to_string(secret.annotations()).unwrap();
+        if notes.contains(before) {
+            let notes = notes.replace(before, after);
+            let notes: serde_json::Value = serde_json::from_str(&notes).unwrap();
+            let patch = json!({ "metadata": { "annotations": notes } });
+            cloud
+                .secrets()
+                .patch(
+                    &secret.name_any(),
+                    &PatchParams::default(),
+                    &Patch::Merge(&patch),
+                )
+                .await
+                .unwrap();
+        }
+    }
+}
+
+/// The login of a user may end all that the user has.
+#[tokio::test]
+async fn a_record_that_names_a_neighbours_credential_of_the_same_user_does_not_end_it() {
+    let cloud = Cloud::new().await;
+    let operator = cloud.operator().await;
+    cloud.create().await;
+    cloud.until_ready().await;
+    let own = cloud.handed_out().await;
+    cloud.create_this(cloud::named("ac-neighbour")).await;
+    cloud
+        .until("the other is ready", || cloud.settled("ac-neighbour"))
+        .await;
+    let secret = cloud.status_of("ac-neighbour").await["secretName"].clone();
+    let victim = cloud.values_of(secret.as_str().unwrap()).await;
+    operator.stop().await;
+    replace_in_records(&cloud, &own.0, &victim.0).await;
+    cloud.delete(NAME).await;
+    let _operator = cloud.operator().await;
+    cloud
+        .until("it is told", || {
+            cloud.says(NAME, "Ready", "may be anybody's")
+        })
+        .await;
+    assert_eq!(cloud.log_in(&victim).await, 201);
+}
+
 /// The record of a resource is an annotation on it.
 #[tokio::test]
 async fn a_record_that_names_another_users_credential_does_not_end_it() {
@@ -62,27 +113,7 @@ async fn a_record_that_names_another_users_credential_does_not_end_it() {
         format!("{}@{barbican}", own.0),
         format!("{}@{cinder}", victim.0),
     );
-    let object = cloud.object(NAME).await.unwrap();
-    let ledger = object.annotations()[LEDGER].replace(&before, &after);
-    assert!(ledger.contains(&after), "{ledger}");
-    cloud.annotate(LEDGER, &ledger).await;
-    for secret in cloud.ours().await {
-        let notes = serde_json::to_string(secret.annotations()).unwrap();
-        if notes.contains(&before) {
-            let notes = notes.replace(&before, &after);
-            let notes: serde_json::Value = serde_json::from_str(&notes).unwrap();
-            let patch = json!({ "metadata": { "annotations": notes } });
-            cloud
-                .secrets()
-                .patch(
-                    &secret.name_any(),
-                    &PatchParams::default(),
-                    &Patch::Merge(&patch),
-                )
-                .await
-                .unwrap();
-        }
-    }
+    replace_in_records(&cloud, &before, &after).await;
     // The own login gets nowhere, so that the administrator's is used.
     cloud
         .set_password_in_secret("BarbicanPassword", "wrong")

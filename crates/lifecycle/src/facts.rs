@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::heirloom::{self, Heirloom};
 use crate::{
-    Because, Fingerprint, Holder, IssuedId, LedgerState, Purpose, SecretName, SecretUid, Version,
+    Because, Fingerprint, Former, Holder, IssuedId, LedgerState, Purpose, SecretName, SecretUid,
+    Version,
 };
 
 /// Everything a decision may look at. Plain data; an unanswered question is a fact too.
@@ -35,6 +36,10 @@ pub struct Facts {
     /// left alone, and told of.
     #[serde(default)]
     pub lookalikes: Vec<Lookalike>,
+    /// The resource that the ledger names, or that is asked to be taken over: one that is not living, as far as can be
+    /// seen from here.
+    #[serde(default)]
+    pub former: Option<Former>,
     /// In place: the Secret lacks annotations that the spec asks for, or bears some that it no longer does; and this pass
     /// has not tried to change that. Never so of a Secret that is being deleted, or of a spec that cannot be served.
     #[serde(default)]
@@ -129,6 +134,12 @@ pub struct Resource {
     /// Version named by the rollback annotation.
     #[serde(default)]
     pub rollback: Option<Version>,
+    /// The uid in the annotation that asks for a former life to be taken over.
+    #[serde(default)]
+    pub take_over: Option<String>,
+    /// The uid in the annotation that lets a former life go.
+    #[serde(default)]
+    pub let_go_of: Option<String>,
     /// The emergency annotation carries this resource's uid.
     #[serde(default)]
     pub revoke_now: bool,
@@ -378,15 +389,19 @@ pub struct Answer<T> {
 
 pub type Listing = Vec<Issued>;
 
-/// A credential at the issuer that bears our mark, or that one of our records speaks of.
+/// A credential at the issuer that is this owner's, by its mark or by a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issued {
     pub id: IssuedId,
     pub version: Version,
-    /// Its name at the issuer is the mark of this resource and this version. One that is only recorded, because a
-    /// predecessor made it, bears another name.
-    #[serde(default = "yes")]
+    /// Its name there is exactly the mark of this owner and this version. Otherwise only a record says whose it is.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub marked: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_yes(yes: &bool) -> bool {
+    *yes
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -80,16 +80,10 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// Does this value let somebody in? `Refused` is an answer; not getting one is an error.
     async fn verify(&self, values: &Values) -> Result<Verdict, SourceError>;
 
-    /// Ends a credential. One that is already gone counts as ended. Its values, where they are still known, are for
-    /// issuers where a credential can end itself: the login may be gone or refused by then.
-    /// Ids come from records that others can write to: whoever may end more than the owner's own must find the owner's
-    /// mark on it first.
-    async fn revoke(
-        &self,
-        owner: &Owner,
-        id: &IssuedId,
-        values: Option<&Values>,
-    ) -> Result<(), SourceError>;
+    /// Ends a credential. One that is already gone counts as ended.
+    /// *Guarantees:* it was looked at first, and is what the proof says it is: it bears the mark, or it bears nobody's
+    /// and the proof holds in the way of this issuer. Whatever else the login may end stays.
+    async fn revoke(&self, proof: &Proof<'_>, id: &IssuedId) -> Result<(), SourceError>;
 
     /// Whether the issuer no longer honours this credential: the witness after a revoke. Its values, where they are
     /// still known, let the issuer itself refuse them.
@@ -106,6 +100,75 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         None
     }
 }
+
+/// What shows that a credential is its owner's to end. Its id alone shows nothing: ids come from records that others can
+/// write to.
+#[derive(Debug, Clone, Copy)]
+pub struct Proof<'a> {
+    /// Owner and version that must stand in its name at the issuer.
+    pub mark: &'a Mark,
+    /// A Secret of the owner's, which our finalizer is on, records this id. What a predecessor made, and what replaced
+    /// itself, bears no mark.
+    pub recorded: bool,
+    /// Its values, where they are still known exactly as they were minted. Where a credential can end itself, they do
+    /// it: the login may be gone or refused by then.
+    pub values: Option<&'a Values>,
+}
+
+/// What the name of a credential says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Borne {
+    /// The mark in question.
+    ThisMark,
+    /// Another mark of ours: it is another owner's, or another version.
+    AnotherMark,
+    /// A name that somebody else gave it.
+    NoMark,
+}
+
+impl<'a> Proof<'a> {
+    /// Nothing but the mark.
+    pub fn by(mark: &'a Mark) -> Self {
+        Self {
+            mark,
+            recorded: false,
+            values: None,
+        }
+    }
+
+    fn borne_by(&self, name: &str) -> Borne {
+        match name.parse::<Mark>() {
+            Ok(mark) if mark == *self.mark => Borne::ThisMark,
+            Ok(_) => Borne::AnotherMark,
+            Err(_) => Borne::NoMark,
+        }
+    }
+}
+
+/// How a credential of this name is listed for this owner: by its mark, or else by what is recorded of it. A recorded id
+/// under another version's mark is that version's, and one under another owner's mark is not listed.
+fn listed(
+    owner: &Owner,
+    name: &str,
+    recorded: Option<&Issued>,
+    id: impl FnOnce() -> IssuedId,
+) -> Option<Issued> {
+    match name.parse::<Mark>() {
+        Ok(mark) if mark.owner() == owner => Some(Issued {
+            id: recorded.map_or_else(id, |known| known.id.clone()),
+            version: mark.version(),
+            marked: true,
+        }),
+        Ok(_) => None,
+        Err(_) => recorded.map(|known| Issued {
+            marked: false,
+            ..known.clone()
+        }),
+    }
+}
+
+/// What a person can do about a credential that its record alone does not prove to be the owner's.
+const CORRECT_OR_DELETE: &str = "correct the record, or delete it by hand";
 
 /// What is asked for.
 #[derive(Debug, Clone)]

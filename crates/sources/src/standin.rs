@@ -12,7 +12,10 @@ use serde_json::json;
 use zeroize::Zeroize;
 
 use crate::http::{Http, Reply, Settings};
-use crate::{Minted, Order, SecretValue, Source, SourceError, Values};
+use crate::{
+    Borne, CORRECT_OR_DELETE, Minted, Order, Proof, SecretValue, Source, SourceError, Values,
+    listed,
+};
 
 /// Key of the credential's id in its [`Values`]; not secret.
 pub const ID: &str = "id";
@@ -137,10 +140,8 @@ impl Source for StandIn {
             .expect(&[StatusCode::OK])?;
         let page: Page = reply.json()?;
         let issued = page.credentials.iter().filter_map(|credential| {
-            Some(Issued {
-                version: owner.version_of(&credential.name)?,
-                id: credential.id.as_str().into(),
-                marked: true,
+            listed(owner, &credential.name, None, || {
+                credential.id.as_str().into()
             })
         });
         Ok(issued.collect())
@@ -192,12 +193,22 @@ impl Source for StandIn {
         }
     }
 
-    async fn revoke(
-        &self,
-        _owner: &Owner,
-        id: &IssuedId,
-        _values: Option<&Values>,
-    ) -> Result<(), SourceError> {
+    async fn revoke(&self, proof: &Proof<'_>, id: &IssuedId) -> Result<(), SourceError> {
+        let reply = self.look(id).await?;
+        if reply.status() == StatusCode::NOT_FOUND {
+            return Ok(());
+        }
+        let found: Listed = reply.json()?;
+        if found.id != id.as_str() {
+            let detail = "another one came back than was asked for";
+            return Err(reply.error(TroubleKind::Unexpected, detail));
+        }
+        if !self.is_proved(proof, &found).await? {
+            let detail = format!(
+                "it was not ended: at the issuer it does not bear the name of this version; {CORRECT_OR_DELETE}"
+            );
+            return Err(self.not_for_this_kind("revoking in", &detail));
+        }
         self.asks("revoking in", Method::DELETE, &["credentials", id.as_str()])
             .send()
             .await?
@@ -206,20 +217,43 @@ impl Source for StandIn {
     }
 
     async fn gone(&self, id: &IssuedId, _values: Option<&Values>) -> Result<bool, SourceError> {
-        let reply = self
-            .asks(
-                "looking for a credential in",
-                Method::GET,
-                &["credentials", id.as_str()],
-            )
-            .send()
-            .await?
-            .expect(&[StatusCode::OK, StatusCode::NOT_FOUND])?;
-        Ok(reply.status() == StatusCode::NOT_FOUND)
+        Ok(self.look(id).await?.status() == StatusCode::NOT_FOUND)
     }
 }
 
 impl StandIn {
+    async fn look(&self, id: &IssuedId) -> Result<Reply, SourceError> {
+        let what = "looking for a credential in";
+        self.asks(what, Method::GET, &["credentials", id.as_str()])
+            .send()
+            .await?
+            .expect(&[StatusCode::OK, StatusCode::NOT_FOUND])
+    }
+
+    /// What replaced itself has the name that a person gave its first ancestor: a record of it is enough there, and so
+    /// is its value. Elsewhere only a predecessor's lacks the mark, and both are needed.
+    async fn is_proved(&self, proof: &Proof<'_>, found: &Listed) -> Result<bool, SourceError> {
+        match (proof.borne_by(&found.name), self.minting) {
+            (Borne::ThisMark, _) => Ok(true),
+            (Borne::AnotherMark, _) | (Borne::NoMark, Minting::Provided) => Ok(false),
+            (Borne::NoMark, Minting::SelfRotating) => {
+                Ok(proof.recorded || self.is_of(proof.values, found).await?)
+            }
+            (Borne::NoMark, Minting::Chosen | Minting::ReadBack | Minting::ShownOnce) => {
+                Ok(proof.recorded && self.is_of(proof.values, found).await?)
+            }
+        }
+    }
+
+    /// Whether these values are this credential's, which only who logs in with them can know.
+    async fn is_of(&self, values: Option<&Values>, found: &Listed) -> Result<bool, SourceError> {
+        let Some(values) = values else {
+            return Ok(false);
+        };
+        let id = values.get(ID).and_then(SecretValue::expose_str);
+        Ok(id == Some(found.id.as_str()) && self.verify(values).await? == Verdict::Works)
+    }
+
     async fn create(&self, order: &Order) -> Result<Minted, SourceError> {
         let what = "minting in";
         let mut body = self.wish(what, order)?;

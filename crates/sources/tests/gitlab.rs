@@ -9,7 +9,7 @@ use lifecycle::{ClusterId, IssuedId, Owner, TroubleKind, Verdict, Version};
 use serde_json::json;
 use sources::gitlab::{Home, PersonalToken, ResourceTokens, Server, token_id};
 use sources::http::Settings;
-use sources::{Order, SecretValue, Source, SourceError, Values};
+use sources::{Order, Proof, SecretValue, Source, SourceError, Values};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -134,11 +134,11 @@ async fn error_bodies_of_every_shape_are_understood_and_none_is_ever_echoed() {
         for body in bodies.clone() {
             let (server, _) = serve(move |_| answer(status, "", &body)).await;
             let source = project(&server);
-            let id = IssuedId::from("7");
+            let (id, mark) = (IssuedId::from("7"), order().mark);
             for error in [
                 source.mint(&order()).await.unwrap_err(),
                 source.list(&owner(), &[]).await.unwrap_err(),
-                source.revoke(&owner(), &id, None).await.unwrap_err(),
+                source.revoke(&Proof::by(&mark), &id).await.unwrap_err(),
                 source.gone(&id, None).await.unwrap_err(),
                 source.used(&id).await.unwrap_err(),
             ] {
@@ -413,6 +413,11 @@ async fn what_cannot_be_a_token_or_an_id_is_never_sent() {
         source.verify(&Values::new()).await.unwrap(),
         Verdict::Refused
     );
+    let (mark, values) = (order().mark, values());
+    let proof = Proof {
+        values: Some(&values),
+        ..Proof::by(&mark)
+    };
     for odd in [
         "",
         "self",
@@ -423,17 +428,14 @@ async fn what_cannot_be_a_token_or_an_id_is_never_sent() {
         "99999999999999999999999",
     ] {
         let id = IssuedId::from(odd);
-        let error = source
-            .revoke(&owner(), &id, Some(&values()))
-            .await
-            .unwrap_err();
+        let error = source.revoke(&proof, &id).await.unwrap_err();
         assert_eq!(error.kind, TroubleKind::Rejected, "{odd}");
-        assert!(source.gone(&id, Some(&values())).await.is_err(), "{odd}");
+        assert!(source.gone(&id, Some(&values)).await.is_err(), "{odd}");
     }
     let personal = PersonalToken::new(server, Some(&SecretValue::new(LOGIN)), "token");
     assert!(
         personal
-            .revoke(&owner(), &IssuedId::from("self"), None)
+            .revoke(&proof, &IssuedId::from("self"))
             .await
             .is_err()
     );

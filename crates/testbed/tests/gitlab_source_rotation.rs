@@ -5,11 +5,11 @@ mod on_gitlab;
 
 use lifecycle::{IssuedId, TroubleKind, Verdict, Version};
 use serde_json::json;
-use sources::Order;
+use sources::{Order, Proof};
 use testbed::gitlab::{self, Settings, Use};
 use testbed::proxy::Fault;
 
-use on_gitlab::{OnGitLab, holding, owner};
+use on_gitlab::{OnGitLab, holding, mark, owner};
 
 #[tokio::test]
 async fn a_self_rotation_above_the_maximum_is_one_request_and_the_next_try_asks_for_less() {
@@ -182,27 +182,59 @@ async fn a_personal_token_ends_itself_and_a_newer_one_of_the_same_person_ends_it
         on.gitlab.add_token(on.owner, "two", &["api"], None),
     );
     let id = |id: u64| IssuedId::from(id.to_string());
+    let mark = mark();
     let source = on.personal(one.value.reveal());
-    source.revoke(&owner(), &id(one.id), None).await.unwrap();
+    let by_its_value = Proof::by(&mark);
+    source.revoke(&by_its_value, &id(one.id)).await.unwrap();
     assert_eq!(on.gitlab.use_token(one.value.reveal()), Use::Revoked);
     let values = holding(one.value.reveal());
     assert!(source.gone(&id(one.id), Some(&values)).await.unwrap());
-    source
-        .revoke(&owner(), &id(one.id), Some(&values))
-        .await
-        .unwrap();
+    let knowing = Proof {
+        values: Some(&values),
+        ..Proof::by(&mark)
+    };
+    source.revoke(&knowing, &id(one.id)).await.unwrap();
 
     let three = on
         .gitlab
         .add_token(on.owner, "three", &["self_rotate"], None);
     let newer = on.personal(two.value.reveal());
-    newer.revoke(&owner(), &id(three.id), None).await.unwrap();
+    let recorded = Proof {
+        recorded: true,
+        ..Proof::by(&mark)
+    };
+    newer.revoke(&recorded, &id(three.id)).await.unwrap();
     assert!(newer.gone(&id(three.id), None).await.unwrap());
     assert_eq!(on.gitlab.use_token(two.value.reveal()), Use::Works);
+}
+
+/// Its number may have been written into a record by anybody.
+#[tokio::test]
+async fn another_persons_token_is_never_ended_and_ones_own_only_if_it_is_recorded() {
+    let on = OnGitLab::new(Settings::default());
+    let add = |user, name| on.gitlab.add_token(user, name, &["api"], None);
+    let (victim, own) = (add(on.owner, "olga's"), add(gitlab::ROOT, "root's other"));
+    let admin = on.personal(add(gitlab::ROOT, "root's").value.reveal());
     let stranger = on.personal(&on.strangers_token());
-    let error = stranger
-        .revoke(&owner(), &id(two.id), None)
-        .await
-        .unwrap_err();
-    assert_eq!(error.kind, TroubleKind::Rejected);
+    let (mark, id) = (mark(), |id: u64| IssuedId::from(id.to_string()));
+    let proof = |recorded| Proof {
+        recorded,
+        ..Proof::by(&mark)
+    };
+    for recorded in [false, true] {
+        for source in [&admin, &stranger] {
+            let error = source
+                .revoke(&proof(recorded), &id(victim.id))
+                .await
+                .unwrap_err();
+            assert_eq!(error.kind, TroubleKind::Rejected, "{error}");
+            assert!(error.detail.contains("another person's"), "{error}");
+        }
+    }
+    assert_eq!(on.gitlab.use_token(victim.value.reveal()), Use::Works);
+    let error = admin.revoke(&proof(false), &id(own.id)).await.unwrap_err();
+    assert_eq!(error.kind, TroubleKind::Rejected, "{error}");
+    assert_eq!(on.gitlab.use_token(own.value.reveal()), Use::Works);
+    admin.revoke(&proof(true), &id(own.id)).await.unwrap();
+    assert_eq!(on.gitlab.use_token(own.value.reveal()), Use::Revoked);
 }

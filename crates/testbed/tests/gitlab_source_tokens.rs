@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use lifecycle::{Issued, IssuedId, TroubleKind, Verdict, Version};
+use lifecycle::{ClusterId, Issued, IssuedId, Owner, TroubleKind, Verdict, Version};
 use serde_json::json;
+use sources::Proof;
 use testbed::gitlab::{self, RateLimit, Settings, TooMany, Use, level};
 
 use on_gitlab::{OnGitLab, holding, number, owner, value_of};
@@ -135,12 +136,40 @@ async fn what_is_recorded_is_found_under_whatever_name() {
     let recorded = |id: u64| Issued {
         id: IssuedId::from(id.to_string()),
         version: Version::new(1, 1),
+        marked: false,
     };
     let both = [recorded(other.id), recorded(987_654_321)];
     let listed = source.list(&owner(), &both).await.unwrap();
     assert_eq!(listed, [recorded(other.id)]);
     on.gitlab.revoke(other.id);
     assert!(source.list(&owner(), &both).await.unwrap().is_empty());
+}
+
+/// A record says less than the name.
+#[tokio::test]
+async fn what_is_recorded_is_listed_as_what_its_mark_says_or_not_at_all() {
+    let on = OnGitLab::new(Settings::default());
+    let source = on.of_project();
+    let minted = on.mint(&source, Version::new(2, 1)).await;
+    let stranger = Owner::new(ClusterId::of_cluster("another"), "a neighbour's");
+    for known in [
+        minted.id.clone(),
+        number(&minted.id).to_string().as_str().into(),
+    ] {
+        let recorded = [Issued {
+            id: known.clone(),
+            version: Version::new(1, 1),
+            marked: true,
+        }];
+        let listed = source.list(&owner(), &recorded).await.unwrap();
+        let as_it_is = Issued {
+            id: known,
+            version: Version::new(2, 1),
+            marked: true,
+        };
+        assert_eq!(listed, [as_it_is]);
+        assert!(source.list(&stranger, &recorded).await.unwrap().is_empty());
+    }
 }
 
 #[tokio::test]
@@ -151,11 +180,13 @@ async fn a_token_recorded_elsewhere_is_not_taken_for_its_namesake_here() {
     let elsewhere = |version| Issued {
         id: IssuedId::from(format!("{}@https://old.example", number(&minted.id))),
         version,
+        marked: true,
     };
     let listed = async |recorded: Issued| source.list(&owner(), &[recorded]).await.unwrap();
     let orphan = Issued {
         id: minted.id.clone(),
         version: Version::new(2, 1),
+        marked: true,
     };
     assert_eq!(listed(elsewhere(Version::new(1, 1))).await, [orphan]);
     // The same number and the same mark: this GitLab went by another address then.
@@ -163,7 +194,11 @@ async fn a_token_recorded_elsewhere_is_not_taken_for_its_namesake_here() {
     assert_eq!(listed(same.clone()).await, std::slice::from_ref(&same));
     // But what it is ended by is asked where it was recorded, and nowhere else.
     let asked = on.gitlab.journal().len();
-    let error = source.revoke(&owner(), &same.id, None).await.unwrap_err();
+    let mark = owner().mark(Version::new(2, 1));
+    let error = source
+        .revoke(&Proof::by(&mark), &same.id)
+        .await
+        .unwrap_err();
     assert_eq!(error.kind, TroubleKind::Rejected);
     assert!(source.gone(&same.id, Some(&minted.values)).await.is_err());
     assert_eq!(on.gitlab.journal().len(), asked);

@@ -12,7 +12,7 @@ use lifecycle::{ClusterId, Mark, Minting, Owner, TroubleKind, Verdict, Version};
 use serde_json::{Value, json};
 use sources::http::{Http, Settings};
 use sources::standin::{ID, SECRET, StandIn as Client};
-use sources::{Minted, Order, SecretValue, Source, SourceError, Values};
+use sources::{Minted, Order, Proof, SecretValue, Source, SourceError, Values};
 use testbed::issuer::{Ended, Fault, Happened, Kind, StandIn, Verb};
 
 const REALM: &str = "a";
@@ -93,7 +93,10 @@ async fn history_tells_in_order_who_did_what() {
     assert_eq!(live.len(), 1);
     assert_eq!(live[0].rights, ["read", "write"]);
     assert!(live[0].last_login.is_some());
-    source.revoke(&owner(), &minted.id, None).await.unwrap();
+    source
+        .revoke(&Proof::by(&mark(1)), &minted.id)
+        .await
+        .unwrap();
     assert_eq!(
         consumer.verify(&minted.values).await.unwrap(),
         Verdict::Refused
@@ -142,7 +145,10 @@ async fn a_value_without_its_id_is_told_apart_too() {
     let minted = mint(&source, mark(1)).await.unwrap();
     let draft = source.draft(&mark(1), &[7; 32]);
     assert_eq!(source.verify(&draft).await.unwrap(), Verdict::Works);
-    source.revoke(&owner(), &minted.id, None).await.unwrap();
+    source
+        .revoke(&Proof::by(&mark(1)), &minted.id)
+        .await
+        .unwrap();
     assert_eq!(source.verify(&draft).await.unwrap(), Verdict::Refused);
     let last = issuer.history(REALM).pop().unwrap().happened;
     assert_eq!(
@@ -308,7 +314,10 @@ async fn a_cut_reply_without_a_body_is_unreachable_too() {
     let source = reach(&issuer, Kind::ShownOnce);
     let minted = mint(&source, mark(1)).await.unwrap();
     issuer.faults().next(Verb::Revoke, Fault::CutBody);
-    let error = source.revoke(&owner(), &minted.id, None).await.unwrap_err();
+    let error = source
+        .revoke(&Proof::by(&mark(1)), &minted.id)
+        .await
+        .unwrap_err();
     assert_eq!(error.kind, TroubleKind::Unreachable);
     assert!(issuer.live(REALM).is_empty());
     assert_eq!(

@@ -44,22 +44,22 @@ async fn passes(kind: Kind, expected: usize) {
 
 #[tokio::test]
 async fn a_source_with_chosen_values_keeps_the_contract() {
-    passes(Kind::Chosen, 16).await;
+    passes(Kind::Chosen, 20).await;
 }
 
 #[tokio::test]
 async fn a_source_with_values_read_back_keeps_the_contract() {
-    passes(Kind::ReadBack, 16).await;
+    passes(Kind::ReadBack, 20).await;
 }
 
 #[tokio::test]
 async fn a_source_with_values_shown_once_keeps_the_contract() {
-    passes(Kind::ShownOnce, 15).await;
+    passes(Kind::ShownOnce, 19).await;
 }
 
 #[tokio::test]
 async fn a_self_rotating_source_keeps_the_contract() {
-    passes(Kind::SelfRotating, 8).await;
+    passes(Kind::SelfRotating, 11).await;
 }
 
 #[tokio::test]

@@ -6,13 +6,13 @@ mod issuer_bench;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use issuer_bench::OnStandIn;
+use issuer_bench::{OnStandIn, REALM};
 use jiff::SignedDuration;
 use lifecycle::{Issued, IssuedId, Issuer, Mark, Owner, TroubleKind, Verdict, Version};
 use sources::contract::{self, Bench};
 use sources::standin::SECRET;
-use sources::{Minted, Order, SecretValue, Source, SourceError, Values};
-use testbed::issuer::Kind;
+use sources::{Minted, Order, Proof, SecretValue, Source, SourceError, Values};
+use testbed::issuer::{Kind, StandIn};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Flaw {
@@ -31,15 +31,46 @@ enum Flaw {
     SendsAgainWhenLost,
     LeaksTheValue,
     LosesTheDraft,
+    OverlooksTheOwner,
+    OverlooksTheVersion,
+    BelievesTheId,
+    BelievesARecord,
+    BelievesAValueThatNobodyRecorded,
 }
 
 #[derive(Debug)]
 struct Flawed {
     inner: Arc<dyn Source>,
     flaw: Flaw,
+    issuer: Arc<StandIn>,
 }
 
 impl Flawed {
+    /// What the source rightly left alone is ended behind its back.
+    async fn ends_it_all_the_same(
+        &self,
+        proof: &Proof<'_>,
+        id: &IssuedId,
+        refused: &SourceError,
+    ) -> bool {
+        if refused.kind != TroubleKind::Rejected {
+            return false;
+        }
+        let name = self.issuer.live(REALM);
+        let name = name.into_iter().find(|live| live.id == id.as_str());
+        let mark = name.and_then(|live| live.name.parse::<Mark>().ok());
+        let same = |mark: &Mark| mark.owner() == proof.mark.owner();
+        let believed = match (self.flaw, &mark) {
+            (Flaw::OverlooksTheOwner, Some(mark)) => !same(mark),
+            (Flaw::OverlooksTheVersion, Some(mark)) => same(mark),
+            (Flaw::BelievesTheId, None) => !proof.recorded && proof.values.is_none(),
+            (Flaw::BelievesARecord, None) => proof.recorded,
+            (Flaw::BelievesAValueThatNobodyRecorded, None) => proof.values.is_some(),
+            (_, _) => false,
+        };
+        believed && self.issuer.kill(REALM, id.as_str())
+    }
+
     fn spoil(&self, mut error: SourceError, order: Option<&Order>) -> SourceError {
         if self.flaw == Flaw::CallsDeniedUnreachable && error.kind == TroubleKind::Denied {
             error.kind = TroubleKind::Unreachable;
@@ -90,7 +121,12 @@ impl Source for Flawed {
         } else if self.flaw == Flaw::ListsTheNeighbours {
             let id = IssuedId::from("of-another-cluster");
             let version = Version::new(1, 1);
-            listed.push(Issued { id, version });
+            let marked = true;
+            listed.push(Issued {
+                id,
+                version,
+                marked,
+            });
         } else if self.flaw == Flaw::ForgetsWhichVersion {
             for issued in &mut listed {
                 issued.version = Version::default();
@@ -121,12 +157,7 @@ impl Source for Flawed {
         self.inner.verify(values).await
     }
 
-    async fn revoke(
-        &self,
-        owner: &Owner,
-        id: &IssuedId,
-        values: Option<&Values>,
-    ) -> Result<(), SourceError> {
+    async fn revoke(&self, proof: &Proof<'_>, id: &IssuedId) -> Result<(), SourceError> {
         if self.flaw == Flaw::OnlySaysThatItRevoked {
             return Ok(());
         }
@@ -134,10 +165,10 @@ impl Source for Flawed {
             let kind = TroubleKind::Rejected;
             return Err(SourceError::new("revoking", kind, "not found"));
         }
-        self.inner
-            .revoke(owner, id, values)
-            .await
-            .map_err(|error| self.spoil(error, None))
+        match self.inner.revoke(proof, id).await {
+            Err(error) if self.ends_it_all_the_same(proof, id, &error).await => Ok(()),
+            done => done.map_err(|error| self.spoil(error, None)),
+        }
     }
 
     async fn gone(&self, id: &IssuedId, values: Option<&Values>) -> Result<bool, SourceError> {
@@ -160,7 +191,12 @@ struct WithFlaw {
 impl WithFlaw {
     fn flawed(&self, inner: Arc<dyn Source>) -> Arc<dyn Source> {
         let flaw = self.flaw;
-        Arc::new(Flawed { inner, flaw })
+        let issuer = self.bench.issuer.clone();
+        Arc::new(Flawed {
+            inner,
+            flaw,
+            issuer,
+        })
     }
 }
 
@@ -182,8 +218,12 @@ impl Bench for WithFlaw {
         self.bench.spoiled(values)
     }
 
-    async fn add_foreign(&self, name: &str) -> bool {
+    async fn add_foreign(&self, name: &str) -> Option<IssuedId> {
         self.bench.add_foreign(name).await
+    }
+
+    async fn add_predecessors(&self) -> Option<(IssuedId, Values)> {
+        self.bench.add_predecessors().await
     }
 
     async fn kill(&self, id: &IssuedId) -> bool {
@@ -247,6 +287,11 @@ async fn every_flaw_is_caught() {
         Flaw::DropsTheWait,
         Flaw::LeaksTheValue,
         Flaw::LosesTheDraft,
+        Flaw::OverlooksTheOwner,
+        Flaw::OverlooksTheVersion,
+        Flaw::BelievesTheId,
+        Flaw::BelievesARecord,
+        Flaw::BelievesAValueThatNobodyRecorded,
     ] {
         assert!(!passes(Kind::Chosen, flaw).await, "{flaw:?} passed");
     }

@@ -1,96 +1,23 @@
 //! What the Keystone source does not believe: records, somebody else's answers, and passwords without end.
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 
+mod on_keystone;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use jiff::Timestamp;
-use lifecycle::{ClusterId, IssuedId, Owner, TroubleKind, Version};
+use lifecycle::{IssuedId, TroubleKind};
 use serde_json::{Value, json};
-use sources::http::Settings;
-use sources::keystone::{
-    AC_ID, AC_SECRET, AccessRule, Administrator, Keystone, Password, Server, Session, Who,
-    credential_id,
-};
-use sources::{Minted, Order, SecretValue, Source, SourceError, Values};
+use sources::keystone::{AC_ID, AC_SECRET, Administrator, Keystone, Server, credential_id};
+use sources::{Proof, SecretValue, Source, Values};
 use testbed::keystone::standin::StandIn;
 use testbed::keystone::{self, Admin};
 use testbed::proxy::{self, Fault, Proxy};
 
-fn owner(uid: &str) -> Owner {
-    Owner::new(ClusterId::of_cluster("a cluster"), uid)
-}
-
-fn server(address: &str) -> Arc<Server> {
-    let settings = Settings {
-        timeout: Duration::from_secs(3),
-        ..Settings::default()
-    };
-    Arc::new(Server::new(address, &settings).unwrap())
-}
-
-fn session(server: &Arc<Server>, user: &str, project: &str, password: &str) -> Arc<Session> {
-    let who = Who {
-        user: user.into(),
-        user_domain: "Default".into(),
-        project: project.into(),
-        project_domain: "Default".into(),
-    };
-    let password = Password {
-        value: SecretValue::new(password),
-        version: "1".into(),
-    };
-    Arc::new(Session::new(server.clone(), who, password))
-}
-
-fn own(server: &Arc<Server>, user: &str) -> Keystone {
-    let session = session(server, user, "service", &keystone::password_of(user));
-    Keystone::new(session, vec![rule()])
-}
-
-fn rule() -> AccessRule {
-    AccessRule {
-        service: "compute".into(),
-        path: "/v2.1/servers".into(),
-        method: "GET".into(),
-    }
-}
-
-async fn mint(source: &dyn Source, owner: &Owner) -> Minted {
-    let mark = owner.mark(Version::new(1, 1));
-    let order = Order {
-        chosen: Some(source.draft(&mark, &[7; 32])),
-        mark,
-        present: None,
-        wish: json!({
-            "roles": ["service"], "unrestricted": false, "days": 30, "description": "",
-            "accessRules": [rule()],
-        }),
-        now: now(),
-    };
-    source.mint(&order).await.unwrap()
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "Keystone's clock is the real one"
-)]
-fn now() -> Timestamp {
-    Timestamp::now()
-}
-
-fn assert_kind(error: &SourceError, kind: TroubleKind) {
-    assert_eq!(error.kind, kind, "{error}");
-}
-
-async fn is_alive(admin: &Admin, minted: &Minted) -> bool {
-    let text = |key| minted.values.get(key).unwrap().expose_str().unwrap();
-    let login = admin.log_in_with_application_credential(text(AC_ID), text(AC_SECRET));
-    login.await.unwrap() == 201
-}
+use on_keystone::{assert_kind, first, is_alive, mint, own, owner, rule, server, session};
 
 #[tokio::test]
 async fn what_is_another_users_is_ended_only_if_it_bears_the_mark_of_the_resource() {
@@ -118,8 +45,9 @@ async fn anothers_is_ended_only_if_it_bears_the_mark(url: &str) {
         .with_administrator(Administrator::Is(stepping_in.clone()));
     // Users of services often are administrators by themselves.
     let is_admin = Keystone::new(stepping_in, vec![rule()]);
+    let (attackers, victims) = (first(&attacker), first(&victim));
     for source in [&as_admin, &is_admin] {
-        let refused = source.revoke(&attacker, &of_victim.id, None).await;
+        let refused = source.revoke(&Proof::by(&attackers), &of_victim.id).await;
         let refused = refused.unwrap_err();
         assert_kind(&refused, TroubleKind::Rejected);
         assert!(refused.detail.contains("may be anybody's"), "{refused}");
@@ -128,12 +56,13 @@ async fn anothers_is_ended_only_if_it_bears_the_mark(url: &str) {
         let barbican = admin.user_id("barbican").await.unwrap();
         let elsewhere = format!("{}@{barbican}", credential_id(&of_victim.id));
         let elsewhere = IssuedId::from(elsewhere);
-        let _ = source.revoke(&victim, &elsewhere, None).await;
+        let _ = source.revoke(&Proof::by(&victims), &elsewhere).await;
         assert!(is_alive(&admin, &of_victim).await);
     }
-    as_admin.revoke(&victim, &of_victim.id, None).await.unwrap();
+    let proof = Proof::by(&victims);
+    as_admin.revoke(&proof, &of_victim.id).await.unwrap();
     assert!(!is_alive(&admin, &of_victim).await);
-    as_admin.revoke(&victim, &of_victim.id, None).await.unwrap();
+    as_admin.revoke(&proof, &of_victim.id).await.unwrap();
 }
 
 /// A credential that was never there says nothing of whose rules these are.
@@ -151,8 +80,9 @@ async fn the_administrator_removes_no_rules_of_a_user_whose_credential_was_not_s
     let password = keystone::password_of("admin");
     let is_admin = Keystone::new(session(&server, "admin", "admin", &password), vec![rule()]);
     let never = IssuedId::from(format!("0123456789abcdef@{cinder}"));
-    let attacker = owner("the attacker's");
-    is_admin.revoke(&attacker, &never, None).await.unwrap();
+    let attackers = first(&owner("the attacker's"));
+    let proof = Proof::by(&attackers);
+    is_admin.revoke(&proof, &never).await.unwrap();
     assert_eq!(admin.access_rules("cinder").await.unwrap().len(), 1);
 }
 
@@ -160,10 +90,13 @@ async fn the_administrator_removes_no_rules_of_a_user_whose_credential_was_not_s
 async fn an_id_that_could_be_a_path_is_not_asked_for() {
     let standin = StandIn::start(keystone::Options::default()).unwrap();
     let source = own(&server(&standin.url()), "barbican");
-    for id in ["../users", "a@b/c", "a@", "@a", "a@b@c", ""] {
+    let bad = [
+        "../users", "a@b/c", "a@", "@a", "a@b@", "a@b@c d", "a@b@c@d", "",
+    ];
+    for id in bad {
         let id = IssuedId::from(id);
-        let owner = owner("some resource's");
-        let refused = source.revoke(&owner, &id, None).await.unwrap_err();
+        let mark = first(&owner("some resource's"));
+        let refused = source.revoke(&Proof::by(&mark), &id).await.unwrap_err();
         assert_kind(&refused, TroubleKind::Rejected);
         let refused = source.gone(&id, None).await.unwrap_err();
         assert_kind(&refused, TroubleKind::Rejected);
@@ -212,7 +145,7 @@ async fn that_something_is_not_there_is_believed_of_keystone_only() {
         source.gone(&id, None).await.map(drop),
         source.verify(&values).await.map(drop),
         source.complete(&values, &id).await.map(drop),
-        source.revoke(&owner, &id, None).await,
+        source.revoke(&Proof::by(&first(&owner)), &id).await,
         source.list(&owner, &[]).await.map(drop),
     ];
     for doubt in doubts {

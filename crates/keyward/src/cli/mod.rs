@@ -7,6 +7,7 @@ pub mod exit;
 mod explain;
 mod holders;
 mod logs;
+mod memory;
 mod output;
 mod rotate;
 mod run;

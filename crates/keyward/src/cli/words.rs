@@ -193,7 +193,7 @@ const REMEDIES: &[(Because, &str)] = &[
     ),
     (
         Because::SecretNotAdopted,
-        "remove that Secret, choose another name, or let the spec allow taking it over",
+        "remove that Secret, choose another name, or let spec and Secret allow taking it over",
     ),
     (Because::LedgerFromTheFuture, "upgrade Keyward"),
     (

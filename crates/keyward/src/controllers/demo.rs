@@ -14,7 +14,7 @@ use lifecycle::{
 use serde_json::{Value, json};
 use sources::http::{Http, Settings};
 use sources::standin::StandIn;
-use sources::{Minted, Order, SecretValue, Source, SourceError, Values};
+use sources::{Minted, Order, Proof, SecretValue, Source, SourceError, Values};
 
 use crate::api::demo::{
     DemoCredential, DemoCredentialSpec, DemoDeletion, DemoDelivery, DemoIssuer, DemoMinting,
@@ -375,13 +375,8 @@ impl Source for Given {
         self.inner.verify(values).await
     }
 
-    async fn revoke(
-        &self,
-        owner: &Owner,
-        id: &IssuedId,
-        values: Option<&Values>,
-    ) -> Result<(), SourceError> {
-        self.inner.revoke(owner, id, values).await
+    async fn revoke(&self, proof: &Proof<'_>, id: &IssuedId) -> Result<(), SourceError> {
+        self.inner.revoke(proof, id).await
     }
 
     async fn gone(&self, id: &IssuedId, values: Option<&Values>) -> Result<bool, SourceError> {

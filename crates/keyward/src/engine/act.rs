@@ -10,7 +10,7 @@ use lifecycle::{
     Role, SecretName, SecretUid, Step, Trouble, TroubleKind, Version,
 };
 use serde_json::json;
-use sources::{Source, Values};
+use sources::{Proof, Source, Values};
 
 use super::ask::{open, open_to_end};
 use super::claim::claim;
@@ -386,8 +386,13 @@ async fn revoke_at(
         .await
         .map_err(Fault::Issuer)?;
     world.may_begin("revoking")?;
-    let owner = sight.owner(world);
-    let asked = source.revoke(&owner, id, values.as_ref());
+    let mark = sight.mark_of(world, version, id);
+    let proof = Proof {
+        mark: &mark,
+        recorded: sight.has_a_guarded_record_of(id),
+        values: values.as_ref(),
+    };
+    let asked = source.revoke(&proof, id);
     world
         .at_issuer_unlimited(source, "revoke", asked)
         .await

@@ -25,6 +25,7 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
         issuer,
         secrets: own_secrets(sight, resource.as_ref()),
         lookalikes: sight.lookalikes.clone(),
+        former: sight.former.clone(),
         heirlooms: inherit::heirlooms(sight),
         annotations_due: annotations::are_due(sight),
         issued: sight.issued.clone(),
@@ -129,6 +130,8 @@ fn resource(sight: &Sight, ledger: LedgerState, delivery: Delivery) -> Resource 
         named: sight.kind.named_in_status(object),
         rotate: sight.kind.rotate_request(object, handled.as_deref()),
         rollback: note(names::ROLLBACK).and_then(|version| version.parse().ok()),
+        take_over: note(names::TAKE_OVER).cloned(),
+        let_go_of: note(names::LET_GO_OF).cloned(),
         revoke_now: note(names::REVOKE_NOW).is_some_and(|uid| *uid == sight.uid()),
         ledger,
     }

@@ -34,7 +34,8 @@ pub(super) async fn mint(world: &World, sight: &mut Sight, version: Version) -> 
                 listing.push(Issued {
                     id: minted.id.clone(),
                     version,
-                    marked: true,
+                    // What replaced itself inherited its name.
+                    marked: source.issuer().minting != Minting::SelfRotating,
                 });
             }
             sight.in_hand = Some(Fresh {

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::DynamicObject;
 use kube::{Api, ResourceExt};
 use lifecycle::{
-    Answer, Bearer, Holder, IssuedId, Known, Listing, Lookalike, Owner, Purpose, Refusal,
-    SecretUid, Trouble, Verdict, Version,
+    Answer, Bearer, Former, Holder, IssuedId, Known, Listing, Lookalike, Mark, Owner, Purpose,
+    Refusal, SecretUid, Trouble, Verdict, Version,
 };
 use sources::{Source, Values};
 
@@ -18,7 +18,7 @@ use super::recorded::{self, Damaged, Own};
 use super::trouble::Fault;
 use super::waiting::Awaited;
 use super::world::World;
-use super::{Key, Kind, names, obstacle, secrets};
+use super::{Key, Kind, former, names, obstacle, secrets};
 
 /// How many Secrets that are gone are remembered: their late events must not wake anybody.
 const MOST_GONE: usize = 16;
@@ -46,6 +46,10 @@ pub struct Sight {
     pub listed: bool,
     /// Something may be there that the ledger does not know: the next look lists.
     pub doubt: bool,
+    /// What was listed under the mark of a former life.
+    pub marks: Vec<(IssuedId, Mark)>,
+    /// The life that this resource had before it was restored, if nobody living has that uid.
+    pub former: Option<Former>,
     /// What the ledger on this resource must say of whom it is about.
     pub bearer: Bearer,
     /// The value that was chosen for the attempt that this pass began, until it is stored.
@@ -256,6 +260,11 @@ pub async fn observe(
         refuse_the_past(horizon, &object, &own.secrets)?;
     }
     memory.last = Some(object.clone());
+    let former = if gone {
+        None
+    } else {
+        former::find(world, kind.as_ref(), &object).await?
+    };
     let fresh_login = has_setbacks(&object);
     let reached = world.source(key.kind, &object, fresh_login).await?;
     let obstacle = if gone {
@@ -275,6 +284,8 @@ pub async fn observe(
         anothers: own.anothers,
         listed: own.listed,
         doubt,
+        former,
+        marks: Vec::new(),
         chosen: None,
         stored: Vec::new(),
         heirlooms: None,

@@ -103,7 +103,7 @@ fn is_the_original(metadata: &ObjectMeta) -> bool {
 }
 
 /// The uids of all resources of this kind that we may look at, read live.
-async fn living(world: &World, kind: &dyn Kind) -> Result<HashSet<String>, Fault> {
+pub(super) async fn living(world: &World, kind: &dyn Kind) -> Result<HashSet<String>, Fault> {
     let act = "looking who is living";
     let client = || world.client.clone();
     let apis: Vec<Api<DynamicObject>> = match &world.options.scope {

@@ -9,13 +9,15 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
-use lifecycle::{Fingerprint, Holder, IssuedId, Role, SecretName, SecretUid, Stored, Version};
+use lifecycle::{
+    Fingerprint, Holder, IssuedId, Mark, Minting, Role, SecretName, SecretUid, Stored, Version,
+};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use sources::{SecretValue, Values};
 
 use super::annotations::put_annotations;
-use super::{Kind, Wish, names};
+use super::{Kind, Wish, before, names};
 
 /// The record of one version, beside its value.
 #[derive(Debug, Clone)]
@@ -130,6 +132,9 @@ pub fn swapped(
     }
     if let Some(wish) = wish {
         put_annotations(&mut secret, &wish.annotations);
+    }
+    if kind.terms(object).issuer.minting == Minting::SelfRotating {
+        before::note(kind, &mut secret, &record.id);
     }
     write_record(&mut secret, record);
     write_source(&mut secret, kind, object);
@@ -279,6 +284,46 @@ pub fn inherited(
     secret
 }
 
+/// A Secret of a former life of this resource, as one of this life's: value and role stay, the record is ours.
+pub fn reborn(
+    kind: &dyn Kind,
+    object: &DynamicObject,
+    present: &Secret,
+    record: &Record,
+    mark: &Mark,
+) -> Secret {
+    let intact = read(kind, present).is_some_and(|stored| stored.intact);
+    let mut secret = adopted(kind, object, present, record.version, &[]);
+    let note = |key: &str| present.annotations().get(key).cloned();
+    for kept in [names::KEYS, names::ADOPTED, names::ANNOTATIONS] {
+        match note(kept) {
+            Some(value) => annotate(&mut secret, kept, value),
+            None => {
+                secret.annotations_mut().remove(kept);
+            }
+        }
+    }
+    secret.annotations_mut().remove(names::CLAIM);
+    if let Some(role) = present.labels().get(names::ROLE) {
+        secret.labels_mut().insert(names::ROLE.into(), role.clone());
+    }
+    let uid = object.uid().unwrap_or_default();
+    secret
+        .owner_references_mut()
+        .retain(|owner| owner.uid == uid);
+    secret
+        .owner_references_mut()
+        .iter_mut()
+        .for_each(|owner| owner.controller = Some(true));
+    write_record(&mut secret, record);
+    annotate(&mut secret, names::MARK, mark.to_string());
+    if note(names::DIGEST).is_some() && intact {
+        let digest = digest_of(&uid, our_data(&secret));
+        annotate(&mut secret, names::DIGEST, digest);
+    }
+    secret
+}
+
 /// A Secret of ours whose labels, annotations or owner somebody took off, with all of them on it again.
 pub fn recorded_anew(
     kind: &dyn Kind,
@@ -349,6 +394,7 @@ pub fn owner_reference(kind: &dyn Kind, object: &DynamicObject) -> OwnerReferenc
 pub const RECORD: &[&str] = &[
     names::VERSION,
     names::ISSUED_ID,
+    names::ISSUED_BEFORE,
     names::PRINT,
     names::MINTED,
     names::EXPIRES,
@@ -358,6 +404,7 @@ pub const RECORD: &[&str] = &[
     names::ADOPTED,
     names::ANNOTATIONS,
     names::CREATED,
+    names::MARK,
 ];
 
 fn write_record(secret: &mut Secret, record: &Record) {

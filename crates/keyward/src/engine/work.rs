@@ -20,6 +20,7 @@ use super::observe::Memory;
 use super::pass::{Outcome, pass};
 use super::queue::{Queue, Then};
 use super::report::Pruned;
+use super::taken_names::TakenNames;
 use super::trouble::Fault;
 use super::waiting::Waiting;
 use super::watch::watch;
@@ -79,6 +80,7 @@ impl Engine {
             queue: Queue::default(),
             logins: Logins::default(),
             waiting: Waiting::default(),
+            taken_names: TakenNames::default(),
             ready,
             started: Mutex::new(clock.now()),
             clock,
@@ -315,4 +317,5 @@ fn in_its_afterlife(world: &World, key: &Key, memory: &mut Memory) -> Then {
 fn forget(world: &World, key: &Key) {
     world.telemetry.rotations.forget(key);
     world.logins.forget(key);
+    world.taken_names.forget(key);
 }

@@ -18,6 +18,7 @@ use super::logins::{Logins, Opened, Slot};
 use super::queue::Queue;
 use super::reader::{self, Inputs, Reader};
 use super::report::Pruned;
+use super::taken_names::TakenNames;
 use super::trouble::Fault;
 use super::waiting::Waiting;
 use super::watch::Scope;
@@ -82,6 +83,7 @@ pub struct World {
     pub telemetry: Telemetry,
     pub logins: Logins,
     pub waiting: Waiting,
+    pub taken_names: TakenNames,
     pub ready: Readiness,
     pub clock: Clock,
     pub(super) standing: Standing,

@@ -30,7 +30,10 @@ impl Cloud {
 
     /// As the operator that runs Keystone would write it.
     pub(crate) async fn keystone_api_says(&self, ready: bool) {
-        let url = self.proxy.url();
+        self.keystone_api_points_to(&self.proxy.url(), ready).await;
+    }
+
+    pub(crate) async fn keystone_api_points_to(&self, url: &str, ready: bool) {
         let status = json!({ "status": {
             "apiEndpoints": { "internal": url, "public": "https://keystone.example" },
             "conditions": [{ "type": "Ready", "status": if ready { "True" } else { "False" } }],

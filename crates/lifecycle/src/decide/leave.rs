@@ -240,6 +240,8 @@ pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Choice {
         named: None,
         rotate: None,
         rollback: None,
+        take_over: None,
+        let_go_of: None,
         revoke_now: false,
     };
     let guarded = facts

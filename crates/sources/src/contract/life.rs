@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 
 use lifecycle::{Mark, Minting, TroubleKind, Verdict, Version};
 
-use super::{Shown, Suite, random_bytes, same};
+use super::{
+    ENDS_NOTHING, MINTS_NOTHING, NO_SUCH_FAULT, NOT_THIS_KIND, NOTHING_FOREIGN, Shown, Suite,
+    random_bytes, same,
+};
 use crate::Order;
 
 impl Suite<'_> {
     pub(super) async fn a_fresh_credential_works_and_is_listed_under_its_mark(&self) -> Shown {
         if !self.mints() {
-            return Shown::Skipped;
+            return Shown::Skipped(MINTS_NOTHING);
         }
         let owner = self.owner("fresh");
         let (first, second) = (Version::new(1, 1), Version::new(12, 3));
@@ -40,7 +43,7 @@ impl Suite<'_> {
         } else {
             match self.bench.handed_over().await {
                 Some(values) => (values, None),
-                None => return Shown::Skipped,
+                None => return Shown::Skipped(MINTS_NOTHING),
             }
         };
         self.remember(&values);
@@ -61,7 +64,7 @@ impl Suite<'_> {
 
     pub(super) async fn nobody_elses_list_shows_it(&self) -> Shown {
         if !self.mints() {
-            return Shown::Skipped;
+            return Shown::Skipped(MINTS_NOTHING);
         }
         let ours = self.owner("mine");
         let neighbour = self.owner("theirs");
@@ -90,12 +93,12 @@ impl Suite<'_> {
     pub(super) async fn a_foreign_name_is_never_taken_for_ours(&self) -> Shown {
         let owner = self.owner("foreign");
         if !self.source.issuer().lists {
-            return Shown::Skipped;
+            return Shown::Skipped(NOT_THIS_KIND);
         }
         // Begins like ours, and does not read back as a mark.
         let name = format!("{}1-1-copy", owner.prefix());
-        if !self.bench.add_foreign(&name).await {
-            return Shown::Skipped;
+        if self.bench.add_foreign(&name).await.is_none() {
+            return Shown::Skipped(NOTHING_FOREIGN);
         }
         assert!(self.list(&owner).await.is_empty());
         Shown::Passed
@@ -103,32 +106,34 @@ impl Suite<'_> {
 
     pub(super) async fn revoked_is_gone_and_revoking_twice_is_fine(&self) -> Shown {
         if !self.mints() {
-            return Shown::Skipped;
+            return Shown::Skipped(MINTS_NOTHING);
         }
         let owner = self.owner("revoke");
-        let minted = self.mint(&owner.mark(Version::new(1, 1))).await;
+        let mark = owner.mark(Version::new(1, 1));
+        let minted = self.mint(&mark).await;
         assert!(!self.gone(&minted.id).await, "alive before the revoke");
-        self.revoke(&owner, &minted.id).await;
+        self.revoke(&mark, &minted.id).await;
         assert!(self.gone(&minted.id).await, "gone after the revoke");
         assert_eq!(self.verify(&minted.values).await, Verdict::Refused);
         assert!(self.list(&owner).await.is_empty());
-        self.revoke(&owner, &minted.id).await;
+        self.revoke(&mark, &minted.id).await;
         Shown::Passed
     }
 
     pub(super) async fn something_never_issued_is_gone(&self) -> Shown {
         if !self.source.issuer().revokes {
-            return Shown::Skipped;
+            return Shown::Skipped(ENDS_NOTHING);
         }
         let never = self.bench.never_issued();
         assert!(self.gone(&never).await);
-        self.revoke(&self.owner("never"), &never).await;
+        let mark = self.owner("never").mark(Version::new(1, 1));
+        self.revoke(&mark, &never).await;
         Shown::Passed
     }
 
     pub(super) async fn the_same_mark_again_does_what_the_kind_says(&self) -> Shown {
         if !self.mints() {
-            return Shown::Skipped;
+            return Shown::Skipped(MINTS_NOTHING);
         }
         let owner = self.owner("twice");
         let mark = owner.mark(Version::new(1, 1));
@@ -171,7 +176,7 @@ impl Suite<'_> {
         match self.source.issuer().minting {
             Minting::ReadBack => {}
             Minting::Chosen | Minting::ShownOnce | Minting::SelfRotating | Minting::Provided => {
-                return Shown::Skipped;
+                return Shown::Skipped(NOT_THIS_KIND);
             }
         }
         let owner = self.owner("read back");
@@ -207,7 +212,7 @@ impl Suite<'_> {
             Minting::Chosen => {}
             Minting::ReadBack | Minting::ShownOnce | Minting::SelfRotating | Minting::Provided => {
                 assert!(order.chosen.is_none(), "only a chosen value is drafted");
-                return Shown::Skipped;
+                return Shown::Skipped(NOT_THIS_KIND);
             }
         }
         let Some(draft) = order.chosen.clone() else {
@@ -231,11 +236,11 @@ impl Suite<'_> {
         match self.source.issuer().minting {
             Minting::SelfRotating => {}
             Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => {
-                return Shown::Skipped;
+                return Shown::Skipped(NOT_THIS_KIND);
             }
         }
         let Some(present) = self.bench.handed_over().await else {
-            return Shown::Skipped;
+            return Shown::Skipped(NOTHING_FOREIGN);
         };
         self.remember(&present);
         let owner = self.owner("rotate");
@@ -273,7 +278,7 @@ impl Suite<'_> {
         match self.source.issuer().minting {
             Minting::Provided => {}
             Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::SelfRotating => {
-                return Shown::Skipped;
+                return Shown::Skipped(NOT_THIS_KIND);
             }
         }
         let owner = self.owner("provided");
@@ -292,18 +297,19 @@ impl Suite<'_> {
 
     pub(super) async fn one_ended_behind_our_back_is_refused_and_gone(&self) -> Shown {
         if !self.mints() {
-            return Shown::Skipped;
+            return Shown::Skipped(MINTS_NOTHING);
         }
         let owner = self.owner("killed");
-        let minted = self.mint(&owner.mark(Version::new(1, 1))).await;
+        let mark = owner.mark(Version::new(1, 1));
+        let minted = self.mint(&mark).await;
         if !self.bench.kill(&minted.id).await {
             self.clean_up(&owner).await;
-            return Shown::Skipped;
+            return Shown::Skipped(NO_SUCH_FAULT);
         }
         assert_eq!(self.verify(&minted.values).await, Verdict::Refused);
         assert!(self.gone(&minted.id).await);
         assert!(self.list(&owner).await.is_empty());
-        self.revoke(&owner, &minted.id).await;
+        self.revoke(&mark, &minted.id).await;
         Shown::Passed
     }
 }

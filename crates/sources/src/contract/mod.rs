@@ -5,6 +5,7 @@
 
 mod life;
 mod trouble;
+mod whose;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +14,7 @@ use async_trait::async_trait;
 use jiff::SignedDuration;
 use lifecycle::{ClusterId, Issued, IssuedId, Mark, Minting, Owner, TroubleKind, Verdict};
 
-use crate::{Minted, Order, SecretValue, Source, SourceError, Values};
+use crate::{Minted, Order, Proof, SecretValue, Source, SourceError, Values};
 
 /// A server under test, and what only its tests can do to it.
 #[async_trait]
@@ -50,9 +51,16 @@ pub trait Bench: Send + Sync {
         IssuedId::from("0123456789abcdef0123456789abcdef")
     }
 
-    /// A credential somebody else made, with exactly this name. `false`: cannot be done here.
-    async fn add_foreign(&self, _name: &str) -> bool {
-        false
+    /// A credential somebody else made, with exactly this name, which the source's login could end. `None`: cannot be
+    /// done here.
+    async fn add_foreign(&self, _name: &str) -> Option<IssuedId> {
+        None
+    }
+
+    /// Id and values of a credential that a predecessor made, for issuers where what it left is taken over. `None`: not
+    /// here.
+    async fn add_predecessors(&self) -> Option<(IssuedId, Values)> {
+        None
     }
 
     /// Ends a credential behind the source's back. `false`: cannot be done here.
@@ -91,7 +99,8 @@ pub trait Bench: Send + Sync {
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     pub passed: Vec<&'static str>,
-    pub skipped: Vec<&'static str>,
+    /// With the reason.
+    pub skipped: Vec<(&'static str, &'static str)>,
 }
 
 /// Runs the whole suite, one check after the other.
@@ -108,7 +117,7 @@ pub async fn run(bench: &dyn Bench) -> Report {
         ($($check:ident),+ $(,)?) => {$(
             match suite.$check().await {
                 Shown::Passed => report.passed.push(stringify!($check)),
-                Shown::Skipped => report.skipped.push(stringify!($check)),
+                Shown::Skipped(why) => report.skipped.push((stringify!($check), why)),
             }
         )+};
     }
@@ -119,6 +128,10 @@ pub async fn run(bench: &dyn Bench) -> Report {
         a_foreign_name_is_never_taken_for_ours,
         revoked_is_gone_and_revoking_twice_is_fine,
         something_never_issued_is_gone,
+        what_bears_another_owners_mark_is_not_ended,
+        what_bears_another_versions_mark_is_not_ended,
+        what_bears_no_mark_is_not_ended_on_the_word_of_a_record_alone,
+        a_recorded_one_of_a_predecessor_is_ended_only_with_its_value,
         the_same_mark_again_does_what_the_kind_says,
         a_value_can_be_read_back_where_the_kind_says_so,
         a_completed_draft_equals_what_the_mint_returned,
@@ -138,8 +151,15 @@ pub async fn run(bench: &dyn Bench) -> Report {
 
 enum Shown {
     Passed,
-    Skipped,
+    /// Why it cannot be shown here.
+    Skipped(&'static str),
 }
+
+const MINTS_NOTHING: &str = "nothing is minted from nothing here";
+const NOT_THIS_KIND: &str = "it is about another kind of issuer";
+const ENDS_NOTHING: &str = "nothing can be ended here";
+const NO_SUCH_FAULT: &str = "the server cannot be made to do this";
+const NOTHING_FOREIGN: &str = "nobody else can make one here";
 
 struct Suite<'a> {
     bench: &'a dyn Bench,
@@ -215,14 +235,14 @@ impl Suite<'_> {
         completed.expect("the issuer knows it").values
     }
 
-    async fn revoke(&self, owner: &Owner, id: &IssuedId) {
-        let revoked = self.source.revoke(owner, id, None).await;
+    async fn revoke(&self, mark: &Mark, id: &IssuedId) {
+        let revoked = self.source.revoke(&Proof::by(mark), id).await;
         revoked.unwrap_or_else(|error| panic!("a revoke must succeed here: {error}"));
     }
 
     async fn clean_up(&self, owner: &Owner) {
         for issued in self.list(owner).await {
-            self.revoke(owner, &issued.id).await;
+            self.revoke(&owner.mark(issued.version), &issued.id).await;
         }
         assert!(
             self.list(owner).await.is_empty(),

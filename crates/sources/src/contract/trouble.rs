@@ -5,13 +5,13 @@ use std::sync::PoisonError;
 use jiff::SignedDuration;
 use lifecycle::{Minting, TroubleKind, Verdict, Version};
 
-use super::{Shown, Suite};
-use crate::{Order, Values};
+use super::{MINTS_NOTHING, NO_SUCH_FAULT, Shown, Suite};
+use crate::{Order, Proof, Values};
 
 impl Suite<'_> {
     pub(super) async fn a_wrong_login_is_denied_not_unreachable(&self) -> Shown {
         if !self.mints() {
-            return Shown::Skipped;
+            return Shown::Skipped(MINTS_NOTHING);
         }
         let stranger = self.bench.wrong_login().await;
         let owner = self.owner("denied");
@@ -30,7 +30,7 @@ impl Suite<'_> {
             "minting with a wrong login",
         );
         self.fails_as(
-            stranger.revoke(&owner, &minted.id, None).await,
+            stranger.revoke(&Proof::by(&mark), &minted.id).await,
             denied,
             "revoking with a wrong login",
         );
@@ -60,14 +60,15 @@ impl Suite<'_> {
                 unreachable,
                 "listing where nobody is",
             );
-            let order = self.order(&owner.mark(Version::new(1, 1)));
+            let mark = owner.mark(Version::new(1, 1));
+            let order = self.order(&mark);
             self.fails_as(
                 nobody.mint(&order).await,
                 unreachable,
                 "minting where nobody is",
             );
             self.fails_as(
-                nobody.revoke(&owner, &id, None).await,
+                nobody.revoke(&Proof::by(&mark), &id).await,
                 unreachable,
                 "revoking where nobody is",
             );
@@ -91,7 +92,7 @@ impl Suite<'_> {
     pub(super) async fn a_failing_server_is_unreachable(&self) -> Shown {
         let id = self.bench.never_issued();
         if !self.source.issuer().revokes || !self.bench.fail_next().await {
-            return Shown::Skipped;
+            return Shown::Skipped(NO_SUCH_FAULT);
         }
         let answer = self.source.gone(&id, None).await;
         self.fails_as(answer, TroubleKind::Unreachable, "a server that fails");
@@ -100,10 +101,10 @@ impl Suite<'_> {
 
     pub(super) async fn a_lost_reply_is_unreachable_and_may_have_happened(&self) -> Shown {
         let Some(present) = self.ready_to_mint().await else {
-            return Shown::Skipped;
+            return Shown::Skipped(MINTS_NOTHING);
         };
         if !self.bench.lose_next_mint_reply().await {
-            return Shown::Skipped;
+            return Shown::Skipped(NO_SUCH_FAULT);
         }
         self.mint_without_reply("lost", present).await;
         Shown::Passed
@@ -111,10 +112,10 @@ impl Suite<'_> {
 
     pub(super) async fn a_reply_cut_short_is_unreachable_and_may_have_happened(&self) -> Shown {
         let Some(present) = self.ready_to_mint().await else {
-            return Shown::Skipped;
+            return Shown::Skipped(MINTS_NOTHING);
         };
         if !self.bench.cut_next_mint_reply().await {
-            return Shown::Skipped;
+            return Shown::Skipped(NO_SUCH_FAULT);
         }
         self.mint_without_reply("cut", present).await;
         Shown::Passed
@@ -159,7 +160,7 @@ impl Suite<'_> {
     pub(super) async fn throttling_says_how_long_to_wait(&self) -> Shown {
         let wait = SignedDuration::from_secs(7);
         if !self.mints() || !self.bench.throttle_next(wait).await {
-            return Shown::Skipped;
+            return Shown::Skipped(NO_SUCH_FAULT);
         }
         let answer = self.source.list(&self.owner("throttled"), &[]).await;
         let error = self.fails_as(answer, TroubleKind::Throttled, "a throttled request");

@@ -69,6 +69,17 @@ impl ResourceTokens {
         }
     }
 
+    /// As [`Self::find`]. Where the whole project is said not to be there, it is asked for too.
+    pub(super) async fn find_or_settle(&self, what: &str, id: u64) -> Result<Found, SourceError> {
+        match self.find(what, id).await {
+            Err(error) if error.kind == TroubleKind::Rejected => {
+                self.must_see_home(what).await?;
+                self.find(what, id).await
+            }
+            found => found,
+        }
+    }
+
     /// Deletes it with the API token. "Not found" counts as done only where it is the token that was not found.
     pub(super) async fn delete(&self, what: &str, id: u64) -> Result<(), SourceError> {
         let text = id.to_string();
@@ -77,7 +88,10 @@ impl ResourceTokens {
         match reply.status() {
             StatusCode::NO_CONTENT => Ok(()),
             StatusCode::NOT_FOUND if wire::says_no_such_token(&reply) => Ok(()),
-            StatusCode::NOT_FOUND => self.settle(what, id, &reply).await,
+            StatusCode::NOT_FOUND => {
+                self.must_see_home(what).await?;
+                self.settle(what, id, &reply).await
+            }
             StatusCode::BAD_REQUEST => Err(reply.error(
                 TroubleKind::Rejected,
                 format!(
@@ -90,21 +104,23 @@ impl ResourceTokens {
     }
 
     /// The whole project was said not to be there. Perhaps only we do not see it: then its tokens may well be alive.
-    async fn settle(&self, what: &str, id: u64, reply: &Reply) -> Result<(), SourceError> {
+    async fn must_see_home(&self, what: &str) -> Result<(), SourceError> {
         let home = self.server.ask(self.asks(what, Method::GET, &[])?).await?;
         match home.status() {
-            StatusCode::OK => {}
-            StatusCode::NOT_FOUND => {
-                return Err(reply.error(
-                    TroubleKind::Rejected,
-                    format!(
-                        "GitLab shows no such {} to the API token (404): it was removed, and the token with it, or the API token lost sight of it and the token is alive",
-                        self.home.kind()
-                    ),
-                ));
-            }
-            _ => return Err(words::refusal(&home)),
+            StatusCode::OK => Ok(()),
+            StatusCode::NOT_FOUND => Err(home.error(
+                TroubleKind::Rejected,
+                format!(
+                    "GitLab shows no such {} to the API token (404): it was removed, and the token with it, or the API token lost sight of it and the token is alive",
+                    self.home.kind()
+                ),
+            )),
+            _ => Err(words::refusal(&home)),
         }
+    }
+
+    /// The project is there, although it was said not to be: the token is looked for once more.
+    async fn settle(&self, what: &str, id: u64, reply: &Reply) -> Result<(), SourceError> {
         match self.find(what, id).await? {
             Found::Gone => Ok(()),
             Found::Is(token, reply) if !token.is_alive(&reply) => Ok(()),

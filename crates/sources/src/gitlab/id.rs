@@ -75,19 +75,24 @@ pub(super) fn number(server: &Server, id: &IssuedId) -> Result<u64, &'static str
         .ok_or("what is recorded as its id is not a number")
 }
 
-/// Whether a token of this server, with the mark of this version, is one that is recorded.
+/// The record of a token of this server, which has the mark of this version; that of the same version before others.
 ///
 /// One that was recorded elsewhere has its number here by chance, unless it bears the mark of its version too: no
 /// version is asked for at two places, so it is the same GitLab, reached by another address.
-pub(super) fn is_recorded(
+pub(super) fn known<'a>(
     server: &Server,
-    known: &Issued,
+    recorded: &'a [Issued],
     token: &Token,
     marked: Option<Version>,
-) -> bool {
-    let name = Name::of(&known.id);
-    let same = name.is_of(server) || marked == Some(known.version);
-    same && name.number() == Some(token.id)
+) -> Option<&'a Issued> {
+    let is_it = |known: &&Issued| {
+        let name = Name::of(&known.id);
+        let same = name.is_of(server) || marked == Some(known.version);
+        same && name.number() == Some(token.id)
+    };
+    let of_its_version = |known: &&Issued| marked == Some(known.version);
+    let mut all = recorded.iter().filter(is_it);
+    (all.clone().find(of_its_version)).or_else(|| all.next())
 }
 
 #[cfg(test)]

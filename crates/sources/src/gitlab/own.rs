@@ -58,16 +58,17 @@ pub(super) enum Ended {
 
 /// Ends the token with this id by means of its own value.
 ///
-/// *Guarantees:* no other token is ended, whatever stands in the Secret by now. *Safe to repeat because* a token that
-/// is dead is not asked to end.
+/// *Guarantees:* no other token is ended, whatever stands in the Secret by now, and none that `may_end` objects to.
+/// *Safe to repeat because* a token that is dead is not asked to end.
 pub(super) async fn end(
     server: &Server,
     act: &str,
     id: u64,
     value: &SecretValue,
+    may_end: impl FnOnce(&Token) -> Result<(), SourceError>,
 ) -> Result<Ended, SourceError> {
     match look(server, act, value).await? {
-        Own::Is(token, _) if token.id == id => {}
+        Own::Is(token, _) if token.id == id => may_end(&token)?,
         Own::Dead => return Ok(Ended::Before),
         Own::Is(..) | Own::Works | Own::Unknown(_) => return Ok(Ended::NotThis),
     }

@@ -21,7 +21,9 @@ use super::version::Release;
 use super::wire::{self, Said, Token};
 use super::{RotateWish, expiry, words};
 use crate::http::Reply;
-use crate::{Minted, Order, SecretValue, Source, SourceError, Values};
+use crate::{
+    Borne, CORRECT_OR_DELETE, Minted, Order, Proof, SecretValue, Source, SourceError, Values,
+};
 
 /// What GitLab can do with a token that replaces itself: a successor inherits the name, and so bears nobody's mark.
 pub const PERSONAL: Issuer = Issuer {
@@ -34,6 +36,14 @@ pub const PERSONAL: Issuer = Issuer {
 const TOKENS: &str = "personal_access_tokens";
 const ROTATING: &str = "rotating a personal access token";
 const SELF_ROTATION: Release = Release(16, 10);
+
+/// What GitLab shows of a token by its number.
+enum Seen {
+    Is(Box<Token>, Reply),
+    Gone,
+    /// It is another person's, or there is none, or the login is not known (401): no proof of anything.
+    Hidden(SourceError),
+}
 
 /// One person's token, which is its own login.
 #[derive(Debug, Clone)]
@@ -152,40 +162,24 @@ impl Source for PersonalToken {
         }
     }
 
-    async fn revoke(
-        &self,
-        _owner: &Owner,
-        id: &IssuedId,
-        values: Option<&Values>,
-    ) -> Result<(), SourceError> {
+    /// Whoever has its value may end it. A successor has the name that a person gave its first ancestor, so that there is
+    /// no mark to be found: with another login it is ended if it is recorded, and the same person's.
+    async fn revoke(&self, proof: &Proof<'_>, id: &IssuedId) -> Result<(), SourceError> {
         let what = "revoking a personal access token";
         let number = self.number(what, id)?;
-        if let Some(value) = values.and_then(|values| super::token_in(values, &self.key)) {
-            match own::end(&self.server, what, number, &value).await? {
+        let has_its_value = |_: &Token| Ok(());
+        if let Some(value) = (proof.values).and_then(|values| super::token_in(values, &self.key)) {
+            match own::end(&self.server, what, number, &value, has_its_value).await? {
                 Ended::Now | Ended::Before => return Ok(()),
                 Ended::NotThis => {}
             }
         }
         let login = self.login(what)?;
-        match own::end(&self.server, what, number, login).await? {
+        match own::end(&self.server, what, number, login, has_its_value).await? {
             Ended::Now => return Ok(()),
             Ended::Before | Ended::NotThis => {}
         }
-        // Another token of the same person, or an administrator's, may end it too.
-        let text = number.to_string();
-        let request = self
-            .server
-            .request(what, Method::DELETE, [TOKENS, &text], login);
-        let reply = self.server.ask(request).await?;
-        match reply.status() {
-            StatusCode::NO_CONTENT => Ok(()),
-            StatusCode::NOT_FOUND if wire::says_nothing_under_that_id(&reply) => Ok(()),
-            StatusCode::BAD_REQUEST => Err(reply.error(
-                TroubleKind::Rejected,
-                "it is another person's token, and that person must end it",
-            )),
-            _ => Err(words::refusal(&reply)),
-        }
+        self.end_by_number(what, proof, number, login).await
     }
 
     async fn gone(&self, id: &IssuedId, values: Option<&Values>) -> Result<bool, SourceError> {
@@ -198,23 +192,10 @@ impl Source for PersonalToken {
                 Own::Is(..) | Own::Works | Own::Unknown(_) => {}
             }
         }
-        let text = number.to_string();
-        let request = self
-            .server
-            .request(what, Method::GET, [TOKENS, &text], self.login(what)?);
-        let reply = self.server.ask(request).await?;
-        match reply.status() {
-            StatusCode::OK => {
-                let token: Token = reply.json()?;
-                if token.id != number {
-                    let detail = "another token came back than was asked for";
-                    return Err(reply.error(TroubleKind::Unexpected, detail));
-                }
-                Ok(!token.is_alive(&reply))
-            }
-            // Only administrators are told so; others get a plain 401, which proves nothing.
-            StatusCode::NOT_FOUND if wire::says_nothing_under_that_id(&reply) => Ok(true),
-            _ => Err(words::refusal(&reply)),
+        match self.find(what, number, self.login(what)?).await? {
+            Seen::Is(token, reply) => Ok(!token.is_alive(&reply)),
+            Seen::Gone => Ok(true),
+            Seen::Hidden(doubt) => Err(doubt),
         }
     }
 
@@ -224,6 +205,87 @@ impl Source for PersonalToken {
 }
 
 impl PersonalToken {
+    /// Ends a token with another one of the same person.
+    ///
+    /// *Guarantees:* it is never another person's, although an administrator's token may end anybody's. *If it dies
+    /// here:* it may be ended. *Safe to repeat because* one that is dead is not asked to end.
+    async fn end_by_number(
+        &self,
+        what: &str,
+        proof: &Proof<'_>,
+        number: u64,
+        login: &SecretValue,
+    ) -> Result<(), SourceError> {
+        let own = match own::look(&self.server, what, login).await? {
+            Own::Is(own, _) => own.user_id,
+            Own::Works | Own::Dead | Own::Unknown(_) => None,
+        };
+        let another = "it was not ended: it is another person's token, who must end it if it is to end; or correct the record";
+        let token = match self.find(what, number, login).await? {
+            Seen::Gone => return Ok(()),
+            Seen::Is(token, reply) if !token.is_alive(&reply) => return Ok(()),
+            Seen::Is(token, _) => token,
+            // The login works, as it was just seen.
+            Seen::Hidden(_) if own.is_some() => return Err(Self::rejected(what, another)),
+            Seen::Hidden(doubt) => return Err(doubt),
+        };
+        if own.is_none() || own != token.user_id {
+            return Err(Self::rejected(what, another));
+        }
+        let proved = match proof.borne_by(&token.name) {
+            Borne::ThisMark => true,
+            Borne::AnotherMark => false,
+            Borne::NoMark => proof.recorded,
+        };
+        if !proved {
+            let detail = format!(
+                "it was not ended: its value is not known, and no Secret of this resource's records it, so that it may be in use elsewhere; {CORRECT_OR_DELETE}"
+            );
+            return Err(Self::rejected(what, detail));
+        }
+        let text = number.to_string();
+        let request = self
+            .server
+            .request(what, Method::DELETE, [TOKENS, &text], login);
+        let reply = self.server.ask(request).await?;
+        match reply.status() {
+            StatusCode::NO_CONTENT => Ok(()),
+            StatusCode::NOT_FOUND if wire::says_nothing_under_that_id(&reply) => Ok(()),
+            StatusCode::BAD_REQUEST => Err(reply.error(
+                TroubleKind::Rejected,
+                "GitLab does not let the present token end it; delete it by hand",
+            )),
+            _ => Err(words::refusal(&reply)),
+        }
+    }
+
+    async fn find(
+        &self,
+        what: &str,
+        number: u64,
+        login: &SecretValue,
+    ) -> Result<Seen, SourceError> {
+        let text = number.to_string();
+        let request = self
+            .server
+            .request(what, Method::GET, [TOKENS, &text], login);
+        let reply = self.server.ask(request).await?;
+        match reply.status() {
+            StatusCode::OK => {
+                let token: Token = reply.json()?;
+                if token.id != number {
+                    let detail = "another token came back than was asked for";
+                    return Err(reply.error(TroubleKind::Unexpected, detail));
+                }
+                Ok(Seen::Is(Box::new(token), reply))
+            }
+            // Only administrators are told so.
+            StatusCode::NOT_FOUND if wire::says_nothing_under_that_id(&reply) => Ok(Seen::Gone),
+            StatusCode::UNAUTHORIZED => Ok(Seen::Hidden(words::refusal(&reply))),
+            _ => Err(words::refusal(&reply)),
+        }
+    }
+
     fn asked(&self, order: &Order) -> Result<(RotateWish, SecretValue), SourceError> {
         let rejected = |detail: &str| Self::rejected(ROTATING, detail);
         let wish = RotateWish::deserialize(&order.wish)

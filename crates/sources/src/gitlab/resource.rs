@@ -10,7 +10,7 @@ use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 
 use super::asks::{Found, next_page};
-use super::id::{is_recorded, issued_id, number};
+use super::id::{issued_id, known, number};
 use super::made::{minted, verdict};
 use super::own::{self, Ended, Own};
 use super::server::Server;
@@ -18,7 +18,10 @@ use super::version::needs;
 use super::wire::{Said, Token};
 use super::{Home, TokenWish, expiry, words};
 use crate::http::{Reply, Request};
-use crate::{Minted, Order, SecretValue, Source, SourceError, Values};
+use crate::{
+    Borne, CORRECT_OR_DELETE, Minted, Order, Proof, SecretValue, Source, SourceError, Values,
+    listed,
+};
 
 /// What GitLab can do with tokens of projects and groups.
 pub const RESOURCE: Issuer = Issuer {
@@ -96,6 +99,18 @@ impl ResourceTokens {
             .request(self.act(what), method, path, self.login(what)?))
     }
 
+    fn must_bear(&self, what: &str, proof: &Proof<'_>, token: &Token) -> Result<(), SourceError> {
+        match proof.borne_by(&token.name) {
+            Borne::ThisMark => Ok(()),
+            Borne::AnotherMark | Borne::NoMark => {
+                let detail = format!(
+                    "it was not ended: at GitLab it does not bear the name of this version, so that it may be anybody's; {CORRECT_OR_DELETE}"
+                );
+                Err(self.rejected(what, detail))
+            }
+        }
+    }
+
     fn number(&self, what: &str, id: &IssuedId) -> Result<u64, SourceError> {
         number(&self.server, id).map_err(|detail| self.rejected(what, detail))
     }
@@ -125,18 +140,9 @@ impl Source for ResourceTokens {
                     continue;
                 }
                 let marked = owner.version_of(&token.name);
-                let known = recorded
-                    .iter()
-                    .find(|known| is_recorded(&self.server, known, &token, marked));
-                match (known, marked) {
-                    (Some(known), _) => issued.push(known.clone()),
-                    (None, Some(version)) => issued.push(Issued {
-                        id: issued_id(&self.server, token.id),
-                        version,
-                        marked: true,
-                    }),
-                    (None, None) => {}
-                }
+                let known = known(&self.server, recorded, &token, marked);
+                let id = || issued_id(&self.server, token.id);
+                issued.extend(listed(owner, &token.name, known, id));
             }
         }
         let what = "looking for an access token";
@@ -148,7 +154,8 @@ impl Source for ResourceTokens {
             if let Found::Is(token, reply) = self.find(what, id).await?
                 && token.is_alive(&reply)
             {
-                issued.push(known.clone());
+                let id = || known.id.clone();
+                issued.extend(listed(owner, &token.name, Some(known), id));
             }
         }
         Ok(issued)
@@ -216,23 +223,33 @@ impl Source for ResourceTokens {
         }
     }
 
-    async fn revoke(
-        &self,
-        _owner: &Owner,
-        id: &IssuedId,
-        values: Option<&Values>,
-    ) -> Result<(), SourceError> {
+    /// We have made every token that is ours under its mark: whatever bears another name is somebody else's.
+    async fn revoke(&self, proof: &Proof<'_>, id: &IssuedId) -> Result<(), SourceError> {
         let what = "revoking an access token";
         let number = self.number(what, id)?;
-        let refused = match self.delete(what, number).await {
-            Ok(()) => return Ok(()),
+        let refused = match self.find_or_settle(what, number).await {
+            Ok(Found::Gone) => return Ok(()),
+            Ok(Found::Is(token, reply)) => {
+                match self.must_bear(what, proof, &token) {
+                    Err(error) if token.is_alive(&reply) => return Err(error),
+                    // Whosever it was, it is dead.
+                    Err(_) => return Ok(()),
+                    Ok(()) if token.revoked => return Ok(()),
+                    Ok(()) => {}
+                }
+                match self.delete(what, number).await {
+                    Ok(()) => return Ok(()),
+                    Err(error) => error,
+                }
+            }
             Err(error) => error,
         };
-        let value = values.and_then(|values| super::token_in(values, &self.key));
+        let value = (proof.values).and_then(|values| super::token_in(values, &self.key));
         let Some(value) = value.filter(|_| own::is_for_the_token_itself(&refused)) else {
             return Err(refused);
         };
-        match own::end(&self.server, &self.act(what), number, &value).await? {
+        let bears = |token: &Token| self.must_bear(what, proof, token);
+        match own::end(&self.server, &self.act(what), number, &value, bears).await? {
             Ended::Now | Ended::Before => Ok(()),
             Ended::NotThis => Err(refused),
         }

@@ -24,6 +24,7 @@ pub(super) struct Token {
     pub(super) id: u64,
     #[serde(default)]
     pub(super) name: String,
+    pub(super) user_id: Option<u64>,
     #[serde(default)]
     pub(super) revoked: bool,
     pub(super) active: Option<bool>,

@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
-use lifecycle::{Owner, TroubleKind};
+use lifecycle::TroubleKind;
 use reqwest::{Method, StatusCode};
 
+use super::end::Ended;
 use super::session::{Session, Who};
-use super::wire::{Created, Credential, Domains, Users};
+use super::wire::{Credential, Domains, Users};
 use super::{Keystone, Name};
 use crate::http::Reply;
-use crate::{Source, SourceError};
+use crate::{Proof, Source, SourceError};
 
 /// Who steps in where a user's own login is refused.
 #[derive(Debug, Clone, Default)]
@@ -23,16 +24,6 @@ pub enum Administrator {
     /// It was offered, and this is what is missing.
     Missing(String),
     Is(Arc<Session>),
-}
-
-/// How a credential was found ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
-    Now,
-    /// It was gone already.
-    Before,
-    /// It was gone before anybody could see whose it was: nothing else is touched on its account.
-    Unseen,
 }
 
 impl Keystone {
@@ -49,13 +40,13 @@ impl Keystone {
     pub(super) async fn end_as_either(
         &self,
         what: &str,
-        owner: &Owner,
+        proof: &Proof<'_>,
         name: &Name<'_>,
     ) -> Result<(Ended, &Session), SourceError> {
-        match self.end(what, owner, name, &self.session).await {
+        match self.end(what, proof, name, &self.session).await {
             Err(denied) if denied.kind == TroubleKind::Denied => {
-                let admin = self.in_place_of_user(name, &denied)?;
-                let ended = self.end(what, owner, name, admin).await;
+                let admin = self.in_place_of_user(what, name, denied).await?;
+                let ended = self.end(what, proof, name, admin).await;
                 Ok((ended.map_err(neither)?, admin))
             }
             ended => Ok((ended?, &self.session)),
@@ -70,78 +61,26 @@ impl Keystone {
     ) -> Result<Reply, SourceError> {
         match self.look(what, name, &self.session).await {
             Err(denied) if denied.kind == TroubleKind::Denied => {
-                let admin = self.in_place_of_user(name, &denied)?;
+                let admin = self.in_place_of_user(what, name, denied).await?;
                 self.look(what, name, admin).await.map_err(neither)
             }
             seen => seen,
         }
     }
 
-    async fn look(&self, what: &str, name: &Name<'_>, by: &Session) -> Result<Reply, SourceError> {
-        let seen = self.get(what, name, by).await?;
-        seen.expect(&[StatusCode::OK, StatusCode::NOT_FOUND])
-    }
-
-    /// Ends one credential with this login.
-    ///
-    /// *Guarantees:* what is not the login's own bears the owner's mark, or stays: ids come from records that whoever may
-    /// edit the resource can write to, and many a login at Keystone may end anybody's credentials.
-    /// *If it dies here:* it may be ended. *Safe to repeat because* one that is gone already counts as ended.
-    pub(super) async fn end(
+    /// As [`Self::in_place_of`], for one credential: an administrator has to know whose it is.
+    async fn in_place_of_user(
         &self,
         what: &str,
-        owner: &Owner,
         name: &Name<'_>,
-        by: &Session,
-    ) -> Result<Ended, SourceError> {
-        let own = by.user_id(&self.act(what)).await?;
-        let user = name.user.unwrap_or(&own);
-        if user != own {
-            let look = "looking whose an application credential is";
-            let seen = self.look(look, name, by).await?;
-            if seen.status() == StatusCode::NOT_FOUND {
-                return Ok(Ended::Unseen);
-            }
-            let found = seen.json::<Created<Credential>>()?.application_credential;
-            let is_it = found.id == name.credential && found.user == user;
-            if !is_it || owner.version_of(&found.name).is_none() {
-                let detail = format!(
-                    "user {} does not end it: at Keystone it is another user's and does not bear the name of one of this resource's, so that it may be anybody's; correct the record, or delete it by hand",
-                    by.user()
-                );
-                return Err(SourceError::new(
-                    self.act(what),
-                    TroubleKind::Rejected,
-                    detail,
-                ));
-            }
-        }
-        let reply = by
-            .ask(&self.act(what), |server, _| {
-                let path = ["users", user, "application_credentials", name.credential];
-                server.request(what, Method::DELETE, path)
-            })
-            .await?
-            .expect(&[StatusCode::NO_CONTENT, StatusCode::NOT_FOUND])?;
-        Ok(if reply.status() == StatusCode::NO_CONTENT {
-            Ended::Now
-        } else {
-            Ended::Before
-        })
-    }
-
-    /// As [`Self::in_place_of`], for one credential: an administrator has to know whose it is.
-    fn in_place_of_user(
-        &self,
-        name: &Name<'_>,
-        denied: &SourceError,
+        denied: SourceError,
     ) -> Result<&Session, SourceError> {
-        let admin = self.in_place_of(denied)?;
-        if name.user.is_none() {
-            let why = "it is not recorded whose it is";
-            return Err(nor_as_administrator(denied, why));
+        let why = "it is not recorded whose it is";
+        match self.in_place_of(&denied) {
+            Ok(_) if name.user.is_none() => Err(nor_as_administrator(&denied, why)),
+            Err(error) => Err(self.unless_made_elsewhere(what, name, error).await),
+            admin => admin,
         }
-        Ok(admin)
     }
 
     /// The administrator, or else the refusal of the user's own login, with what is missing.

@@ -5,6 +5,8 @@
 //! their end may be an administrator's work ([`Administrator`]).
 
 mod admin;
+mod end;
+mod id;
 mod listing;
 mod refusals;
 mod server;
@@ -19,10 +21,12 @@ use reqwest::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use crate::{Minted, Order, SecretValue, Source, SourceError, Values};
+use crate::{Minted, Order, Proof, SecretValue, Source, SourceError, Values, listed};
 
 pub use admin::Administrator;
-use admin::Ended;
+use end::Ended;
+pub use id::credential_id;
+use id::{Name, issued_id};
 pub use server::Server;
 pub use session::{Session, Who};
 pub use standing::Password;
@@ -82,49 +86,14 @@ impl Keystone {
         format!("{what} of user {}", self.session.user())
     }
 
+    fn issued_id(&self, credential: &Credential) -> IssuedId {
+        let address = self.session.address();
+        issued_id(&credential.id, &credential.user, address)
+    }
+
     fn rejected(&self, what: &str, detail: impl Into<String>) -> SourceError {
         SourceError::new(self.act(what), TroubleKind::Rejected, detail)
     }
-}
-
-/// What we call a credential: its own id, and its user's where that is known. The user may be another by now.
-struct Name<'a> {
-    credential: &'a str,
-    user: Option<&'a str>,
-}
-
-impl<'a> Name<'a> {
-    /// Records can be written to by others: what is no id does not become part of an address.
-    fn checked(act: &str, id: &'a IssuedId) -> Result<Self, SourceError> {
-        let name = Self::of(id);
-        if wire::is_id(name.credential) && name.user.is_none_or(wire::is_id) {
-            return Ok(name);
-        }
-        let detail = "its recorded id is none of Keystone's; nothing was asked";
-        Err(SourceError::new(act, TroubleKind::Rejected, detail))
-    }
-
-    fn of(id: &'a IssuedId) -> Self {
-        match id.as_str().split_once('@') {
-            Some((credential, user)) => Self {
-                credential,
-                user: Some(user),
-            },
-            None => Self {
-                credential: id.as_str(),
-                user: None,
-            },
-        }
-    }
-}
-
-/// The id that Keystone and people use, out of the one we record.
-pub fn credential_id(id: &IssuedId) -> &str {
-    Name::of(id).credential
-}
-
-fn issued_id(credential: &str, user: &str) -> IssuedId {
-    IssuedId::from(format!("{credential}@{user}"))
 }
 
 #[async_trait]
@@ -164,18 +133,13 @@ impl Source for Keystone {
     async fn list(&self, owner: &Owner, recorded: &[Issued]) -> Result<Vec<Issued>, SourceError> {
         let all = self.list_all().await?;
         let issued = all.iter().filter_map(|credential| {
-            let known = recorded
-                .iter()
-                .find(|known| credential_id(&known.id) == credential.id);
-            match (known, owner.version_of(&credential.name)) {
-                (Some(known), _) => Some(known.clone()),
-                (None, Some(version)) => Some(Issued {
-                    version,
-                    marked: true,
-                    id: issued_id(&credential.id, &credential.user),
-                }),
-                (None, None) => None,
-            }
+            let marked = owner.version_of(&credential.name);
+            let is_it = |known: &&Issued| credential_id(&known.id) == credential.id;
+            let of_its_version = |known: &&Issued| marked == Some(known.version);
+            let mut known = recorded.iter().filter(is_it);
+            let known = (known.clone().find(of_its_version)).or_else(|| known.next());
+            let id = || self.issued_id(credential);
+            listed(owner, &credential.name, known, id)
         });
         Ok(issued.collect())
     }
@@ -224,7 +188,7 @@ impl Source for Keystone {
             return Err(reply.error(TroubleKind::Unexpected, detail));
         }
         Ok(Minted {
-            id: issued_id(&credential.id, &credential.user),
+            id: self.issued_id(credential),
             values: Values::new()
                 .with(AC_ID, SecretValue::new(credential.id.as_str()))
                 .with(AC_SECRET, secret.clone()),
@@ -252,15 +216,10 @@ impl Source for Keystone {
         }
     }
 
-    async fn revoke(
-        &self,
-        owner: &Owner,
-        id: &IssuedId,
-        _values: Option<&Values>,
-    ) -> Result<(), SourceError> {
+    async fn revoke(&self, proof: &Proof<'_>, id: &IssuedId) -> Result<(), SourceError> {
         let what = "revoking an application credential";
         let name = Name::checked(&self.act(what), id)?;
-        let (ended, by) = self.end_as_either(what, owner, &name).await?;
+        let (ended, by) = self.end_as_either(what, proof, &name).await?;
         if !self.is_own(by) && ended == Ended::Now {
             tracing::warn!(
                 place = self.session.place(),
@@ -278,19 +237,24 @@ impl Source for Keystone {
     }
 
     async fn gone(&self, id: &IssuedId, values: Option<&Values>) -> Result<bool, SourceError> {
+        let what = "looking for an application credential";
+        let name = Name::checked(&self.act(what), id)?;
         if let Some(values) = values {
             match self.log_in_with(values).await? {
                 // Keystone does not know the id, or not its project any more. Either way nobody gets in with it. That
                 // the id is gone was answered to the revoke, which comes before this question.
-                Some(StatusCode::NOT_FOUND) => return Ok(true),
+                Some(StatusCode::NOT_FOUND) => {
+                    return self.must_be_known_here(what, &name).map(|()| true);
+                }
                 Some(StatusCode::CREATED) => return Ok(false),
                 Some(_) | None => {}
             }
         }
-        let what = "looking for an application credential";
-        let name = Name::checked(&self.act(what), id)?;
         let reply = self.look_as_either(what, &name).await?;
-        Ok(reply.status() == StatusCode::NOT_FOUND)
+        if reply.status() != StatusCode::NOT_FOUND {
+            return Ok(false);
+        }
+        self.must_be_known_here(what, &name).map(|()| true)
     }
 }
 

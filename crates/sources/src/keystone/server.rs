@@ -1,6 +1,8 @@
 //! One Keystone: where its version 3 lives.
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lifecycle::TroubleKind;
@@ -8,15 +10,24 @@ use reqwest::{Method, StatusCode, Url};
 use serde::Deserialize;
 use tokio::sync::{OnceCell, watch};
 
+use super::id::{Name, address_of};
 use super::listing;
 use super::refusals::AllRefusals;
 use crate::SourceError;
 use crate::http::{Http, Request, Settings};
 
+/// So many are remembered: longer than it takes from a revoke to its confirmation.
+const MOST_KNOWN: usize = 1024;
+
 /// A Keystone, shared by all who log in there: one pool of connections, discovered once.
 pub struct Server {
     http: Http,
     place: String,
+    /// By which the credentials that are made here are recorded.
+    address: String,
+    /// Credentials that were recorded at another address, and were seen here under their marks: it is the same Keystone.
+    /// Newest last.
+    known_here: Mutex<VecDeque<String>>,
     /// Path of version 3, in segments.
     root: OnceCell<Vec<String>>,
     under_way: watch::Sender<Busy>,
@@ -77,6 +88,8 @@ impl Server {
         let http = Http::new(address, settings)?;
         Ok(Self {
             place: format!("keystone {}", http.place()),
+            address: address_of(&http.url([])),
+            known_here: Mutex::default(),
             http,
             root: OnceCell::new(),
             under_way: watch::Sender::default(),
@@ -87,6 +100,32 @@ impl Server {
 
     pub fn place(&self) -> &str {
         &self.place
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(super) fn note_known_here(&self, name: &Name<'_>) {
+        if name.made_elsewhere_than(&self.address).is_none() || self.was_known_here(name) {
+            return;
+        }
+        let mut known = self.known_here();
+        known.push_back(name.credential.to_owned());
+        let forget = known.len().saturating_sub(MOST_KNOWN);
+        known.drain(..forget);
+    }
+
+    pub(super) fn was_known_here(&self, name: &Name<'_>) -> bool {
+        self.known_here()
+            .iter()
+            .any(|known| known == name.credential)
+    }
+
+    fn known_here(&self) -> MutexGuard<'_, VecDeque<String>> {
+        self.known_here
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a wrong password was tried there so lately that it must be remembered.

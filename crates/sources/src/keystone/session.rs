@@ -11,7 +11,7 @@ use reqwest::header::HeaderName;
 use reqwest::{Method, StatusCode};
 use tokio::sync::watch;
 
-use super::credential_id;
+use super::id::{Name, credential_id};
 use super::listing::Rounds;
 use super::refusals::Seat;
 use super::server::{Busy, Discovered, NO_CATALOGUE, Server, UnderWay};
@@ -126,6 +126,18 @@ impl Session {
         ended.push_back(credential.to_owned());
         let forget = ended.len().saturating_sub(MOST_ENDED);
         ended.drain(..forget);
+    }
+
+    pub(super) fn address(&self) -> &str {
+        self.server.address()
+    }
+
+    pub(super) fn note_known_here(&self, name: &Name<'_>) {
+        self.server.note_known_here(name);
+    }
+
+    pub(super) fn was_known_here(&self, name: &Name<'_>) -> bool {
+        self.server.was_known_here(name)
     }
 
     pub(super) fn who(&self) -> &Who {

@@ -11,15 +11,21 @@ use sources::contract::Bench;
 use sources::http::Settings;
 use sources::standin::{self, ID, SECRET};
 use sources::{SecretValue, Source, Values};
-use testbed::issuer::{Fault, Kind, StandIn, Verb};
+use testbed::issuer::{Added, Fault, Kind, StandIn, Verb};
 
 pub const REALM: &str = "a";
 const WRONG: &str = "wrong-login-Xk3vP9qLw2";
 
 pub struct OnStandIn {
-    pub issuer: StandIn,
+    pub issuer: Arc<StandIn>,
     login: SecretValue,
     minting: Minting,
+}
+
+fn values_of(added: &Added) -> Values {
+    Values::new()
+        .with(ID, SecretValue::new(added.id.as_str()))
+        .with(SECRET, SecretValue::new(added.value.reveal()))
 }
 
 fn minting_of(kind: Kind) -> Minting {
@@ -34,7 +40,7 @@ fn minting_of(kind: Kind) -> Minting {
 
 impl OnStandIn {
     pub fn new(kind: Kind) -> Self {
-        let issuer = StandIn::start().unwrap();
+        let issuer = Arc::new(StandIn::start().unwrap());
         let login = SecretValue::new(issuer.realm(REALM, kind).reveal());
         Self {
             issuer,
@@ -84,10 +90,7 @@ impl Bench for OnStandIn {
 
     async fn handed_over(&self) -> Option<Values> {
         let added = self.issuer.add(REALM, "by-a-person")?;
-        let values = Values::new()
-            .with(ID, SecretValue::new(added.id))
-            .with(SECRET, SecretValue::new(added.value.reveal()));
-        Some(values)
+        Some(values_of(&added))
     }
 
     fn spoiled(&self, values: &Values) -> Values {
@@ -95,8 +98,18 @@ impl Bench for OnStandIn {
         values.clone().with(SECRET, wrong)
     }
 
-    async fn add_foreign(&self, name: &str) -> bool {
-        self.issuer.add(REALM, name).is_some()
+    async fn add_foreign(&self, name: &str) -> Option<IssuedId> {
+        let added = self.issuer.add(REALM, name)?;
+        Some(IssuedId::from(added.id))
+    }
+
+    async fn add_predecessors(&self) -> Option<(IssuedId, Values)> {
+        match self.minting {
+            Minting::Chosen | Minting::ReadBack | Minting::ShownOnce => {}
+            Minting::SelfRotating | Minting::Provided => return None,
+        }
+        let added = self.issuer.add(REALM, "of-a-predecessor")?;
+        Some((IssuedId::from(added.id.as_str()), values_of(&added)))
     }
 
     async fn kill(&self, id: &IssuedId) -> bool {

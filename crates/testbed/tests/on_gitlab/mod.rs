@@ -116,6 +116,11 @@ pub(crate) fn wish() -> serde_json::Value {
     })
 }
 
+/// The mark of its first version.
+pub(crate) fn mark() -> Mark {
+    owner().mark(Version::new(1, 1))
+}
+
 pub(crate) fn owner() -> Owner {
     Owner::new(ClusterId::of_cluster("here"), "the uid of a resource")
 }

@@ -74,6 +74,8 @@ pub fn facts(
         mirrored: current.is_some_and(|current| number_of(&current.id) == o.resource.status),
         rotate: (o.resource.rotate > 0).then(|| o.resource.rotate.to_string()),
         rollback: (o.resource.rollback > 0).then(|| version(o.resource.rollback)),
+        take_over: None,
+        let_go_of: None,
         revoke_now: o.resource.revoke_now,
     });
     let print = names.prints[usize::from(o.resource.print)].clone();
@@ -104,6 +106,7 @@ pub fn facts(
         issuer: c.issuer,
         secrets,
         lookalikes: Vec::new(),
+        former: None,
         heirlooms: heirlooms(c, o),
         annotations_due: annotations_due(o),
         issued: listing(c, ledger.as_deref(), o),

@@ -1,8 +1,9 @@
 //! An answer, and how it looks on the wire.
 
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, VARY};
+use http::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderValue, LOCATION, VARY};
 use hyper::body::Bytes;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::refusal::Refusal;
@@ -35,8 +36,16 @@ impl Done {
     }
 }
 
-pub(super) fn on_the_wire(answer: Result<Done, Refusal>, is_head: bool) -> Answered {
+pub(super) fn on_the_wire(
+    answer: Result<Done, Refusal>,
+    is_head: bool,
+    now: Timestamp,
+) -> Answered {
     let mut headers = HeaderMap::new();
+    let date = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    if let Ok(date) = HeaderValue::from_str(&date) {
+        headers.insert(DATE, date);
+    }
     headers.insert(VARY, HeaderValue::from_static("X-Auth-Token"));
     if let Ok(id) = HeaderValue::from_str(&format!("req-{}", new_id())) {
         headers.insert("x-openstack-request-id", id);

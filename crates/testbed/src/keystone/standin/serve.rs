@@ -32,7 +32,7 @@ impl Backend for Answers {
             let (mut state, now) = shared.state_now();
             let is_head = asked.method == Method::HEAD;
             let answered = Question::new(&asked).answer(&mut state, now);
-            Ok(on_the_wire(answered, is_head))
+            Ok(on_the_wire(answered, is_head, now))
         }
         .boxed()
     }

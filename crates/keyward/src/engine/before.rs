@@ -1,0 +1,51 @@
+//! Which credentials a Secret of ours records, now and before: what bears no mark at its issuer is this resource's only
+//! by such a record.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use lifecycle::IssuedId;
+
+use super::observe::Sight;
+use super::{Kind, names, secrets};
+
+/// More are not kept: an old one is ended long before so many have followed it.
+const MOST: usize = 8;
+
+/// Keeps the id that a Secret records, which is about to give way to the next.
+pub(super) fn note(kind: &dyn Kind, secret: &mut Secret, next: &IssuedId) {
+    let present = secrets::read(kind, secret).and_then(|stored| stored.id);
+    let before = of(secret);
+    let mut ids: Vec<String> = Vec::new();
+    for id in present.iter().map(IssuedId::as_str).chain(before) {
+        if id != next.as_str() && !ids.iter().any(|known| known == id) {
+            ids.push(id.to_owned());
+        }
+    }
+    ids.truncate(MOST);
+    if !ids.is_empty() {
+        let notes = secret.annotations_mut();
+        notes.insert(names::ISSUED_BEFORE.into(), ids.join(","));
+    }
+}
+
+fn of(secret: &Secret) -> impl Iterator<Item = &str> {
+    let ids = secret.annotations().get(names::ISSUED_BEFORE);
+    ids.into_iter()
+        .flat_map(|ids| ids.split(','))
+        .filter(|id| !id.is_empty())
+}
+
+impl Sight {
+    /// Whether a Secret of this resource's, which our finalizer is on, records this id. A record that was made good from
+    /// the ledger is the ledger's word, which whoever may edit the resource can write.
+    pub(super) fn has_a_guarded_record_of(&self, id: &IssuedId) -> bool {
+        self.secrets.iter().any(|secret| {
+            let own = !self.damaged.iter().any(|damaged| damaged.is(secret));
+            let records = secrets::read(self.kind.as_ref(), secret).is_some_and(|stored| {
+                let before = || of(secret).any(|before| before == id.as_str());
+                stored.guarded && (stored.id.as_ref() == Some(id) || before())
+            });
+            own && records
+        })
+    }
+}
