@@ -36,6 +36,13 @@ pub struct Facts {
     /// left alone, and told of.
     #[serde(default)]
     pub lookalikes: Vec<Lookalike>,
+    /// More Secrets bear this resource's label than are looked at: how many at least.
+    #[serde(default)]
+    pub crowded: Option<usize>,
+    /// Of a resource that is gone: only a Secret says that it ever was. What that Secret holds must let somebody in before
+    /// it is ended, and nothing else is looked for.
+    #[serde(default)]
+    pub hearsay: bool,
     /// The resource that the ledger names, or that is asked to be taken over: one that is not living, as far as can be
     /// seen from here.
     #[serde(default)]

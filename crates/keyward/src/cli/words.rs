@@ -229,6 +229,14 @@ const REMEDIES: &[(Because, &str)] = &[
         "revoke at the issuer what the warning names, or let it expire",
     ),
     (
+        Because::TooManySecrets,
+        "delete the Secrets that bear the label keyward.dev/owner-uid of this resource and are not its own",
+    ),
+    (
+        Because::TakeOverRefused,
+        "name the uid of the resource's own former life, or remove the annotation keyward.dev/take-over",
+    ),
+    (
         Because::SecretDisputed,
         "find out whose the Secret is: give it its labels and owner back, or let go of it in the ledger",
     ),

@@ -29,6 +29,8 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
         secrets: own_secrets(sight, resource.as_ref()),
         lookalikes: sight.lookalikes.clone(),
         former: sight.former.clone(),
+        crowded: sight.crowded,
+        hearsay: sight.hearsay,
         heirlooms: inherit::heirlooms(sight),
         annotations_due: annotations::are_due(sight),
         issued: sight.issued.clone(),

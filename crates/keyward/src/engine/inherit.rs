@@ -14,6 +14,9 @@ use super::trouble::Fault;
 use super::world::World;
 use super::{former, names};
 
+/// More Secrets than a predecessor left for all of a namespace's resources that share a label.
+const MOST: u32 = 500;
+
 /// What was found, for the rules. Where nobody can have been before, nothing need be looked for.
 pub fn heirlooms(sight: &Sight) -> Option<Vec<Heirloom>> {
     let Some(found) = &sight.heirlooms else {
@@ -126,7 +129,7 @@ pub async fn look(world: &World, sight: &mut Sight) -> Result<(), Fault> {
     let act = "looking for a predecessor's Secrets";
     let mut secrets = match labels {
         Some(labels) if !names.is_empty() => {
-            let params = ListParams::default().labels(&labels);
+            let params = ListParams::default().labels(&labels).limit(MOST);
             world.timed(act, api.list(&params)).await?.items
         }
         Some(_) | None => Vec::new(),

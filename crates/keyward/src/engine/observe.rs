@@ -45,6 +45,9 @@ pub struct Sight {
     pub lookalikes: Vec<Lookalike>,
     pub anothers: Vec<String>,
     pub listed: bool,
+    pub crowded: Option<usize>,
+    /// Of one that is gone: only a Secret says that it ever was.
+    pub hearsay: bool,
     /// Something may be there that the ledger does not know: the next look lists.
     pub doubt: bool,
     /// What was listed under the mark of a former life.
@@ -131,6 +134,8 @@ pub struct Memory {
     pub afterlife: usize,
     /// A Secret was seen that the last pass did not know of.
     pub doubt: bool,
+    /// Of a departed resource: this process never saw it, a Secret tells of it.
+    pub hearsay: bool,
 }
 
 impl Sight {
@@ -287,6 +292,8 @@ pub async fn observe(
         lookalikes: own.lookalikes,
         anothers: own.anothers,
         listed: own.listed,
+        crowded: own.crowded,
+        hearsay: gone && memory.hearsay,
         doubt,
         former,
         marks: Vec::new(),
@@ -330,9 +337,11 @@ impl Sight {
             lookalikes,
             anothers,
             listed,
+            crowded,
         } = own;
         (self.secrets, self.damaged, self.disputed) = (secrets, damaged, disputed);
         (self.lookalikes, self.anothers, self.listed) = (lookalikes, anothers, listed);
+        self.crowded = crowded;
     }
 
     /// The same, to be added to.
@@ -344,6 +353,7 @@ impl Sight {
             lookalikes: std::mem::take(&mut self.lookalikes),
             anothers: std::mem::take(&mut self.anothers),
             listed: self.listed,
+            crowded: self.crowded,
         }
     }
 }

@@ -84,6 +84,10 @@ fn with_resource(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Optio
     if resource.suspended {
         return Some(Choice::rest(Because::Suspended));
     }
+    if let Some(count) = facts.crowded {
+        waits.shown_with(Because::TooManySecrets, format!("{count} or more"));
+        return Some(Choice::rest(Because::TooManySecrets));
+    }
     match &resource.ledger {
         LedgerState::Is(ledger) => by_policy(
             &Scene {

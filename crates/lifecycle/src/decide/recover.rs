@@ -91,6 +91,9 @@ fn misnamed<'a>(s: &'a Scene) -> impl Iterator<Item = &'a Stored> {
 /// A Secret with a number that the ledger never gave out, of which it cannot be shown that it is ours: what was in it may
 /// be dead. The number is spent all the same, so that no name is used twice; but only as far as a ledger may have gone back.
 pub(super) fn count_what_is_spent(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    if super::former::is_under_way(s) {
+        return None;
+    }
     let near = |version: &Version| {
         let furthest = s.ledger.high.serial.saturating_add(MOST_SPENT);
         *version > s.ledger.high && version.serial <= furthest

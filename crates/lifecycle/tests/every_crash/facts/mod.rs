@@ -107,6 +107,8 @@ pub fn facts(
         secrets,
         lookalikes: Vec::new(),
         former: None,
+        crowded: None,
+        hearsay: false,
         heirlooms: heirlooms(c, o),
         annotations_due: annotations_due(o),
         issued: listing(c, ledger.as_deref(), o),
