@@ -80,6 +80,11 @@ pub struct Facts {
     #[serde(default)]
     pub gone: Option<Answer<bool>>,
 
+    /// How far the issuer's clock was behind ours when it last told its time: a declared deadline has passed when it has by
+    /// both.
+    #[serde(default)]
+    pub behind: SignedDuration,
+
     /// A freshly minted credential that only this process knows.
     #[serde(default)]
     pub in_hand: Option<InHand>,

@@ -132,6 +132,7 @@ pub fn facts(
         },
         ended: told(o.ended, true, false).into_iter().collect(),
         gone: told(o.gone, true, false),
+        behind: c.behind,
         in_hand: o.holds_something().then(|| InHand {
             version: version(o.in_hand.0),
             id: names.ids[usize::from(o.in_hand.1)].clone(),
