@@ -121,15 +121,15 @@ pub struct Proof<'a> {
     pub values: Option<&'a Values>,
 }
 
-/// What the name of a credential says of it.
+/// Which mark the name of a credential is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Borne {
     /// The mark in question.
-    ThisMark,
+    This,
     /// Another mark of ours: it is another owner's, or another version.
-    AnotherMark,
-    /// A name that somebody else gave it.
-    NoMark,
+    Another,
+    /// None of ours: somebody else gave it its name.
+    Nothing,
 }
 
 impl<'a> Proof<'a> {
@@ -144,9 +144,9 @@ impl<'a> Proof<'a> {
 
     fn borne_by(&self, name: &str) -> Borne {
         match name.parse::<Mark>() {
-            Ok(mark) if mark == *self.mark => Borne::ThisMark,
-            Ok(_) => Borne::AnotherMark,
-            Err(_) => Borne::NoMark,
+            Ok(mark) if mark == *self.mark => Borne::This,
+            Ok(_) => Borne::Another,
+            Err(_) => Borne::Nothing,
         }
     }
 }

@@ -240,9 +240,9 @@ impl PersonalToken {
             return Err(Self::rejected(what, another));
         }
         let proved = match proof.borne_by(&token.name) {
-            Borne::ThisMark => true,
-            Borne::AnotherMark => false,
-            Borne::NoMark => proof.recorded,
+            Borne::This => true,
+            Borne::Another => false,
+            Borne::Nothing => proof.recorded,
         };
         if !proved {
             let detail = format!(

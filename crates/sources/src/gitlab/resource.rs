@@ -103,8 +103,8 @@ impl ResourceTokens {
 
     fn must_bear(&self, what: &str, proof: &Proof<'_>, token: &Token) -> Result<(), SourceError> {
         match proof.borne_by(&token.name) {
-            Borne::ThisMark => Ok(()),
-            Borne::AnotherMark | Borne::NoMark => {
+            Borne::This => Ok(()),
+            Borne::Another | Borne::Nothing => {
                 let detail = format!(
                     "it was not ended: at GitLab it does not bear the name of this version, so that it may be anybody's; {CORRECT_OR_DELETE}"
                 );
