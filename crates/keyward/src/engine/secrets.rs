@@ -337,7 +337,11 @@ pub fn recorded_anew(
     if owners.iter().all(|owner| Some(&owner.uid) != uid.as_ref()) {
         owners.extend(ours.owner_references().iter().cloned());
     }
+    let mark = secret.annotations().get(names::MARK).cloned();
     write_record(&mut secret, record);
+    if let Some(mark) = mark {
+        annotate(&mut secret, names::MARK, mark);
+    }
     if !agrees(&secret.metadata, object) {
         write_source(&mut secret, kind, object);
     }
@@ -412,6 +416,8 @@ fn write_record(secret: &mut Secret, record: &Record) {
     annotate(secret, names::ISSUED_ID, record.id.to_string());
     annotate(secret, names::PRINT, record.print.to_string());
     annotate(secret, names::MINTED, record.minted.to_string());
+    // Whatever was in it before, this bears the mark of its version.
+    secret.annotations_mut().remove(names::MARK);
     match record.expires {
         Some(expires) => annotate(secret, names::EXPIRES, expires.to_string()),
         None => {
