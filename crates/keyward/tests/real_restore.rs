@@ -9,7 +9,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, DeleteParams};
+use kube::api::{Api, DeleteParams, PostParams};
 use real_stage::cloud::{self, Cloud, PATIENCE};
 use real_stage::{Credential, plane, until};
 use serde_json::{Value, json};
@@ -90,7 +90,9 @@ async fn put_back(cloud: &Cloud, saved: &Value) {
     let all: Api<Namespace> = Api::all(cloud.stage.client.clone());
     let namespace = json!({ "metadata": { "name": cloud.namespace } });
     let namespace = serde_json::from_value(namespace).unwrap();
-    all.create(&Default::default(), &namespace).await.unwrap();
+    all.create(&PostParams::default(), &namespace)
+        .await
+        .unwrap();
     kubectl(cloud, &["create", "-f", "-"], Some(saved)).await;
     // Its own operator brings Keystone back, and says that it is ready.
     cloud.put_keystone_api(&json!({})).await;
@@ -137,7 +139,10 @@ async fn real_everything_saved_destroyed_and_put_back_is_taken_over_on_one_word(
     let former: Value = serde_json::from_str(&saved).unwrap();
     let former = former["items"].as_array().unwrap().iter();
     let former = former.filter(|one| one["metadata"]["name"] == NAME);
-    let former = former.last().unwrap()["metadata"]["uid"]
+    let former = former
+        .rev()
+        .find(|one| one["metadata"]["uid"].is_string())
+        .unwrap()["metadata"]["uid"]
         .as_str()
         .unwrap()
         .to_owned();

@@ -93,7 +93,7 @@ async fn put_back(stage: &Stage, backup: &Backup, word: Option<&str>) {
         .unwrap();
 }
 
-async fn lets_in(stage: &Stage, backup: &Backup) -> bool {
+fn lets_in(stage: &Stage, backup: &Backup) -> bool {
     let alive = stage.issuer.live("realm");
     alive.iter().any(|live| live.id == backup.handed_out.0)
 }
@@ -114,7 +114,7 @@ async fn a_restored_resource_begins_afresh_and_leaves_its_former_life_alone() {
         let operator = stage.operator().await;
         stage.until("a life of its own", || stage.settled()).await;
         assert_eq!(stage.live().len(), 2, "{kind:?}: {:?}", stage.live());
-        assert!(lets_in(&stage, &backup).await, "{kind:?}");
+        assert!(lets_in(&stage, &backup), "{kind:?}");
         let former = stage.secret("db-1-1").await;
         if let Some(former) = former {
             assert!(former.metadata.deletion_timestamp.is_none(), "{kind:?}");
@@ -147,7 +147,7 @@ async fn on_the_word_of_a_person_the_former_life_is_taken_over_and_nothing_is_le
                     && stage.handed_out().await == Some(backup.handed_out.clone())
             })
             .await;
-        assert!(lets_in(&stage, &backup).await, "{kind:?}");
+        assert!(lets_in(&stage, &backup), "{kind:?}");
         assert_eq!(stage.now_secret(), "db-1-1", "{kind:?}");
         rotates_and_ends(&stage).await;
         operator.stop().await;
@@ -217,7 +217,7 @@ async fn what_the_former_life_left_at_the_issuer_is_swept_with_it_and_not_before
             stage.live().len() == 1 && stage.settled().await
         })
         .await;
-    assert!(lets_in(&stage, &backup).await);
+    assert!(lets_in(&stage, &backup));
     operator.stop().await;
 }
 
@@ -240,7 +240,7 @@ async fn a_former_life_that_is_let_go_is_told_of_no_more_and_lives_on() {
             stage.reason().await == "UpToDate"
         })
         .await;
-    assert!(lets_in(&stage, &backup).await);
+    assert!(lets_in(&stage, &backup));
     assert_eq!(stage.live().len(), 2);
     operator.stop().await;
 }

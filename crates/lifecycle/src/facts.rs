@@ -15,6 +15,10 @@ use crate::{
 /// pass. The third is what this process happens to know; it may be lost at any moment, and nothing is lost with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that is known, and they are independent"
+)]
 pub struct Facts {
     pub now: Timestamp,
     pub uid: String,

@@ -67,8 +67,8 @@ pub fn facts(
             .secrets
             .iter()
             .find(|secret| {
-                let named = secret.credential == o.resource.status && !secret.forged;
-                o.resource.status != NOBODY && named
+                let is_it = secret.credential == o.resource.status && !secret.forged;
+                o.resource.status != NOBODY && is_it
             })
             .map(|secret| names.secrets[&secret.name()].0.clone()),
         mirrored: current.is_some_and(|current| number_of(&current.id) == o.resource.status),
