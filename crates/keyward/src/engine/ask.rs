@@ -178,7 +178,7 @@ impl Sight {
     }
 
     /// The Secret that holds a version, by the same evidence as in the rules: the one that the ledger records, or the one
-    /// whose credential the issuer has under that version's mark, or the oldest that says so.
+    /// whose credential the issuer has under that version's mark; before that was asked, the oldest that says so.
     pub fn secret_of(&self, version: Version) -> Option<&Secret> {
         let read = |secret: &Secret| {
             let stored = secrets::read(self.kind.as_ref(), secret)?;
@@ -199,9 +199,17 @@ impl Sight {
                 same && Some(&issued.id) == stored.id.as_ref()
             })
         };
+        // Where the issuer was asked and has no such thing, a Secret's own word is not enough.
+        let lists = self.kind.terms(&self.object).issuer.lists && self.issued.is().is_some();
+        let believed = |secret: &&Secret| {
+            read(secret).is_some_and(|stored| {
+                let ours = stored.role == Role::Target || self.stored.contains(&stored.uid);
+                ours || self.gone || !lists
+            })
+        };
         let mut all = self.secrets.iter();
         let found = all.clone().find(marked);
-        found.or_else(|| all.find(|secret| read(secret).is_some()))
+        found.or_else(|| all.find(believed))
     }
 
     fn with_spec(&self, spec: serde_json::Value) -> DynamicObject {

@@ -88,8 +88,12 @@ pub(super) async fn read(
             sort_in(kind, object, ledger.as_ref(), secret, &mut own);
         }
     }
-    // While a version is being made, or everything must go, what is there is not all known by name.
-    let settled = ledger.is_some_and(|ledger| ledger.intent.is_none());
+    // While a version is being made, or everything must go, what is there is not all known by name. And where the ledger
+    // names a Secret that is not there, or is another's, its own may be under another name.
+    let settled = ledger.is_some_and(|ledger| {
+        let found = |entry: &Entry| own.secrets.iter().any(|secret| keeps(secret, entry));
+        ledger.intent.is_none() && ledger.entries().all(found) && own.disputed.is_empty()
+    });
     let leaving = object.metadata.deletion_timestamp.is_some();
     if doubt || !settled || leaving {
         look_for_more(world, kind, object, &mut own).await?;
@@ -135,12 +139,7 @@ fn sort_in(
     own: &mut Own,
 ) {
     let name = secret.name_any();
-    let is_it = |entry: &&Entry| {
-        let uid = secret.uid();
-        let same = |known: &SecretUid| Some(known.as_str()) == uid.as_deref();
-        entry.secret.as_str() == name && entry.uid.as_ref().is_none_or(same)
-    };
-    let entry = ledger.and_then(|ledger| ledger.entries().find(is_it));
+    let entry = ledger.and_then(|ledger| ledger.entries().find(|entry| keeps(&secret, entry)));
     let labelled = secret.labels().get(names::OWNER_UID) == object.uid().as_ref();
     let whole = labelled && secrets::agrees(&secret.metadata, object);
     if whole && secrets::read(kind, &secret).is_some() {
@@ -163,6 +162,8 @@ fn sort_in(
     if kind.terms(object).policy.delivery != Delivery::Versioned {
         if labelled {
             own.secrets.push(secret);
+        } else if names_another(&secret) {
+            own.anothers.push(name);
         }
         return;
     }
@@ -176,6 +177,13 @@ fn sort_in(
     } else {
         own.anothers.push(name);
     }
+}
+
+/// Whether it is the very Secret that an entry speaks of.
+fn keeps(secret: &Secret, entry: &Entry) -> bool {
+    let uid = secret.uid();
+    let same = |known: &SecretUid| Some(known.as_str()) == uid.as_deref();
+    entry.secret.as_str() == secret.name_any() && entry.uid.as_ref().is_none_or(same)
 }
 
 /// Whether a Secret that the ledger records, and whose own record is damaged, still says somewhere that it is this

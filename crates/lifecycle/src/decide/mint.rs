@@ -365,6 +365,28 @@ pub(super) fn give_up_what_cannot_be_stored(s: &Scene) -> Option<Choice> {
     Some(choice)
 }
 
+/// It was made, and something else stands where its Secret should: somebody took the name. The next attempt has another,
+/// and what this one made is an orphan from now on.
+pub(super) fn give_up_a_name_that_is_taken(s: &Scene) -> Option<Choice> {
+    let (Purpose::Mint, trouble) = s.facts.failed.as_ref()? else {
+        return None;
+    };
+    let intent = s.ledger.intent.as_ref()?;
+    let wanted = s.facts.wanted.as_ref().ok()?;
+    let replaceable = match s.facts.issuer.minting {
+        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce => !s.in_place(),
+        Minting::SelfRotating | Minting::Provided => false,
+    };
+    let made = holds(s, intent.version) || s.issued(intent.version).is_some();
+    if !replaceable || !made || trouble.kind != TroubleKind::Conflict {
+        return None;
+    }
+    let mut ledger = bumped(s, wanted);
+    let because = trouble.reason();
+    s.add_setback(&mut ledger, Purpose::Mint, trouble, because);
+    Some(Choice::record(Change::Bump, ledger, because))
+}
+
 /// The store of the last attempt was refused, and nothing was begun since: no write of its value is under way.
 pub(super) fn is_stored_nowhere(s: &Scene, version: Version) -> bool {
     let refused = |setback: &crate::Setback| setback.because == Because::ExportFailed;

@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::mint::{give_up_what_cannot_be_stored, is_stored_nowhere};
+use super::mint::{give_up_a_name_that_is_taken, give_up_what_cannot_be_stored, is_stored_nowhere};
 use super::retire::release;
 use super::scene::{Choice, Origin, Scene, Waits, entry_of, is_blank, is_draft, listing};
 use crate::schedule::later;
@@ -13,7 +13,9 @@ use crate::{
 
 pub(super) fn write_down_what_failed(s: &Scene, _: &mut Waits) -> Option<Choice> {
     let (purpose, trouble) = s.facts.failed.as_ref()?;
-    give_up_what_cannot_be_stored(s).or_else(|| Some(s.setback(*purpose, trouble)))
+    give_up_what_cannot_be_stored(s)
+        .or_else(|| give_up_a_name_that_is_taken(s))
+        .or_else(|| Some(s.setback(*purpose, trouble)))
 }
 
 /// Everything that exists is condemned; what is being made is not, for it cannot have leaked.
@@ -83,8 +85,10 @@ fn misnamed<'a>(s: &'a Scene) -> impl Iterator<Item = &'a Stored> {
         if entry.is_kept_in(stored) {
             return !stored.disputed && stored.id.as_ref().is_some_and(|id| *id != entry.id);
         }
+        // What says that it is another's is not taken for the one that consumers were told of, if that is there.
+        let told = s.resource.named.as_ref() == Some(&stored.name);
         let mut others = s.claimants(stored.version);
-        !others.any(|other| entry.is_kept_in(other))
+        !others.any(|other| entry.is_kept_in(other) && !(other.disputed && told))
     })
 }
 
