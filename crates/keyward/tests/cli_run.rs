@@ -57,6 +57,21 @@ async fn health_and_metrics_are_served() {
     assert!(metrics.contains(r#"step="mint""#), "{metrics}");
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_leaves_no_core_file() {
+    let cluster = Cluster::start().await;
+    let mut operator = cluster.operator(&["--log-format", "json"]);
+    log_until(&mut operator, "starting").await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", operator.id().unwrap()));
+    let limits = limits.unwrap();
+    let core = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max core file size"));
+    let words: Vec<&str> = core.unwrap().split_whitespace().collect();
+    assert_eq!(words, ["0", "0", "bytes"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_log_level_shows_a_value() {
     let cluster = Cluster::start().await;

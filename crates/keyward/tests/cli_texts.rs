@@ -23,6 +23,7 @@ async fn help_of_every_command_is_as_reviewed() {
         "rotate",
         "suspend",
         "resume",
+        "take-over",
         "crds",
         "version",
         "completion",

@@ -142,7 +142,7 @@ async fn a_token_waits_for_the_personal_token_that_is_its_login() {
     let change = json!({ "spec": { "export": { "name": "their-root" } } });
     forge.create(with(forge.personal_token(), change)).await;
     forge
-        .add_secret("their-root", &json!({ "token": value }))
+        .add_adoptable_secret("their-root", &json!({ "token": value }), "root")
         .await;
     forge
         .annotate(Kind::Personal, "root", "example.org/look", "1")

@@ -57,7 +57,8 @@ impl Stretch {
                 before = forge.current_of(Kind::Personal, ROOT_NAME).await;
             }
             Self::GiveBack => {
-                forge.add_secret(EXPORT, &json!({ "user": "bot" })).await;
+                let data = json!({ "user": "bot" });
+                forge.add_adoptable_secret(EXPORT, &data, NAME).await;
                 let adopt =
                     json!({ "spec": { "adoptExistingSecret": true, "deletionPolicy": "Orphan" } });
                 forge.create(with(forge.example(), adopt)).await;
@@ -150,7 +151,9 @@ impl Stretch {
             Self::LeaveInTheWindow => Vec::new(),
             Self::GiveBack => {
                 let left = forge.secret(EXPORT).await.unwrap().metadata;
-                assert_eq!(left.annotations.unwrap_or_default(), BTreeMap::new());
+                // Its owner's word is its owner's.
+                let kept = [("keyward.dev/adoptable-by".to_owned(), NAME.to_owned())];
+                assert_eq!(left.annotations.unwrap_or_default(), BTreeMap::from(kept));
                 assert_eq!(left.labels.unwrap_or_default(), BTreeMap::new());
                 assert_eq!(left.finalizers.unwrap_or_default(), Vec::<String>::new());
                 assert_eq!(left.owner_references.unwrap_or_default(), []);

@@ -107,9 +107,6 @@ async fn a_secret_that_is_not_ours_is_not_touched_and_gitlab_not_asked() {
     forge.assert_live(&[]);
     // Out of the way, it goes on by itself.
     forge.remove_secret(EXPORT).await;
-    forge
-        .annotate(Kind::Project, NAME, "example.org/look", "1")
-        .await;
     forge.until_settled().await;
     let current = forge.current().await;
     forge.assert_live(&[current]);
@@ -133,9 +130,6 @@ async fn two_resources_on_one_secret_make_one_token() {
     // When the first leaves, the second may have it.
     forge.delete(Kind::Project, NAME).await;
     forge.until_gone(Kind::Project, NAME).await;
-    forge
-        .annotate(Kind::Project, "second", "example.org/look", "1")
-        .await;
     forge
         .until("the second is ready", || {
             forge.is_settled(Kind::Project, "second")
@@ -181,7 +175,7 @@ async fn a_secret_of_another_tool_is_adopted_by_one_field_only() {
     }]);
     let metadata = json!({
         "labels": { "app.kubernetes.io/managed-by": "external-secrets", "team": "a" },
-        "annotations": { "example.org/note": "kept" },
+        "annotations": { "example.org/note": "kept", "keyward.dev/adoptable-by": NAME },
         "ownerReferences": owner,
     });
     forge
@@ -230,12 +224,71 @@ async fn a_secret_of_another_tool_is_adopted_by_one_field_only() {
     forge.assert_live(&[second]);
 }
 
+/// GL42: who writes resources may have no say over Secrets.
+#[tokio::test]
+async fn a_secret_is_adopted_only_on_the_word_of_its_owner() {
+    let forge = Forge::new().await;
+    forge.add_secret(EXPORT, &json!({ "token": "mine" })).await;
+    let before = forge.secret(EXPORT).await.unwrap();
+    let _operator = forge.operator().await;
+    let adopt = json!({ "spec": { "adoptExistingSecret": true } });
+    forge.create(with(forge.example(), adopt)).await;
+    let command =
+        format!("kubectl annotate secret {EXPORT} -n {NAMESPACE} keyward.dev/adoptable-by={NAME}");
+    let told = forge
+        .until_refused(Kind::Project, NAME, "SecretNotAdopted")
+        .await;
+    assert!(told.ends_with(&command), "{told}");
+    assert_eq!(forge.secret(EXPORT).await.unwrap(), before);
+    // A word for somebody else is none.
+    forge.let_adopt(EXPORT, "another").await;
+    forge
+        .until("the command is told as it must be now", || async {
+            let ready = forge.ready(Kind::Project, NAME).await;
+            ready["message"]
+                .as_str()
+                .is_some_and(|told| told.ends_with(&format!("{command} --overwrite")))
+        })
+        .await;
+    assert_eq!(forge.value_in(EXPORT, "token").await, "mine");
+    assert_eq!(forge.faults().total(), 0);
+    forge.let_adopt(EXPORT, NAME).await;
+    forge.until_settled().await;
+    assert_eq!(forge.events_of("TookOwnership"), 1);
+    assert_eq!(forge.use_exported().await, Use::Works);
+}
+
+/// GL42: what was adopted before there was such a word stays so.
+#[tokio::test]
+async fn an_adopted_secret_stays_adopted_without_the_word() {
+    let forge = Forge::new().await;
+    let data = json!({ "token": "mine" });
+    forge.add_adoptable_secret(EXPORT, &data, NAME).await;
+    let operator = forge.operator().await;
+    let adopt = json!({ "spec": { "adoptExistingSecret": true } });
+    forge.create(with(forge.example(), adopt)).await;
+    forge.until_settled().await;
+    let first = forge.current().await;
+    drop(operator);
+    forge.forbid_adoption(EXPORT).await;
+    let operator = forge.operator().await;
+    forge.rotate("again").await;
+    let second = forge.until_rotated_from(first).await;
+    forge.until_settled().await;
+    assert_eq!(forge.use_exported().await, Use::Works);
+    forge.assert_live(&[second]);
+    drop(operator);
+}
+
 /// What was its owner's before is given back as he left it, but for the one field, where nothing is revoked.
 #[tokio::test]
 async fn an_adopted_secret_is_given_back_when_its_resource_leaves() {
     for policy in ["Orphan", "Retain"] {
         let forge = Forge::new().await;
-        let metadata = json!({ "labels": { "team": "a" }, "annotations": { "note": "kept" } });
+        let metadata = json!({
+            "labels": { "team": "a" },
+            "annotations": { "note": "kept", "keyward.dev/adoptable-by": NAME },
+        });
         let data = json!({ "token": "first", "user": "bot" });
         forge.add_secret_with(EXPORT, &data, metadata).await;
         let before = forge.secret(EXPORT).await.unwrap();
@@ -263,7 +316,8 @@ async fn an_adopted_secret_is_given_back_when_its_resource_leaves() {
 #[tokio::test]
 async fn an_adopted_secret_whose_token_is_revoked_is_fenced_like_any_other() {
     let forge = Forge::new().await;
-    forge.add_secret(EXPORT, &json!({ "user": "bot" })).await;
+    let data = json!({ "user": "bot" });
+    forge.add_adoptable_secret(EXPORT, &data, NAME).await;
     let _operator = forge.operator().await;
     let change = json!({ "spec": { "adoptExistingSecret": true, "deletionPolicy": "Revoke" } });
     forge.create(with(forge.example(), change)).await;
@@ -278,7 +332,8 @@ async fn an_adopted_secret_whose_token_is_revoked_is_fenced_like_any_other() {
 #[tokio::test]
 async fn an_adopted_secret_is_given_back_although_no_token_was_ever_made() {
     let forge = Forge::new().await;
-    forge.add_secret(EXPORT, &json!({ "token": "mine" })).await;
+    let data = json!({ "token": "mine" });
+    forge.add_adoptable_secret(EXPORT, &data, NAME).await;
     let before = forge.secret(EXPORT).await.unwrap();
     let _operator = forge.operator().await;
     forge
@@ -296,7 +351,7 @@ async fn an_adopted_secret_is_given_back_although_no_token_was_ever_made() {
     forge.assert_live(&[]);
 }
 
-/// What a resource with Retain left behind is nobody's, and may be adopted by the next.
+/// What a resource with Retain left behind is nobody's, and may be adopted by the next, if somebody says so on it.
 #[tokio::test]
 async fn a_secret_that_was_let_go_may_be_adopted_again() {
     let forge = Forge::new().await;
@@ -308,6 +363,10 @@ async fn a_secret_that_was_let_go_may_be_adopted_again() {
     forge.delete(Kind::Project, NAME).await;
     forge.until_gone(Kind::Project, NAME).await;
     forge.create(with(forge.example(), change)).await;
+    forge
+        .until_refused(Kind::Project, NAME, "SecretNotAdopted")
+        .await;
+    forge.let_adopt(EXPORT, NAME).await;
     forge.until_settled().await;
     let current = forge.current().await;
     assert_ne!(left, current);

@@ -12,8 +12,8 @@ use keyward::engine::lease::LeaseOptions;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
-use stage::Stage;
-use testbed::issuer::{Fault, Happened, Kind};
+use stage::{Running, Stage};
+use testbed::issuer::{Fault, Happened, Kind, Verb};
 
 fn leases(stage: &Stage) -> Api<Lease> {
     Api::namespaced(stage.client.clone(), "kube-system")
@@ -41,6 +41,19 @@ async fn waits_at_the_issuer(stage: &Stage) {
         .await;
 }
 
+/// Somebody else takes it.
+async fn lose_the_lease(stage: &Stage, operator: &Running) {
+    let taken = Patch::Merge(json!({ "spec": { "holderIdentity": "another one" } }));
+    leases(stage)
+        .patch("keyward", &PatchParams::default(), &taken)
+        .await
+        .unwrap();
+    let world = operator.engine.world();
+    stage
+        .until("it leads no longer", || async { !world.leads() })
+        .await;
+}
+
 #[tokio::test]
 async fn what_was_under_way_when_the_lease_was_lost_is_taken_up_when_it_is_ours_again() {
     let stage = Stage::new(Kind::Chosen, false);
@@ -50,15 +63,7 @@ async fn what_was_under_way_when_the_lease_was_lost_is_taken_up_when_it_is_ours_
     stage.create().await;
     waits_at_the_issuer(&stage).await;
 
-    let taken = Patch::Merge(json!({ "spec": { "holderIdentity": "another one" } }));
-    leases(&stage)
-        .patch("keyward", &PatchParams::default(), &taken)
-        .await
-        .unwrap();
-    let world = operator.engine.world();
-    stage
-        .until("it leads no longer", || async { !world.leads() })
-        .await;
+    lose_the_lease(&stage, &operator).await;
     stage.issuer.faults().clear();
     stage.issuer.release_parked();
     leases(&stage)
@@ -70,6 +75,34 @@ async fn what_was_under_way_when_the_lease_was_lost_is_taken_up_when_it_is_ours_
         .until("it is ready after all", || stage.settled())
         .await;
     assert_eq!(stage.live().len(), 1);
+}
+
+/// The value that a rotation shows is in nobody's hands but the operator's, whether it leads or not.
+#[tokio::test]
+async fn a_value_in_hand_outlives_the_loss_of_the_lease() {
+    let stage = Stage::new(Kind::SelfRotating, true);
+    stage.prepare().await;
+    let operator = stage.operator_with(by_lease()).await;
+    stage.create().await;
+    stage
+        .until("the first is in place", || stage.settled())
+        .await;
+
+    stage.issuer.faults().next(Verb::Rotate, Fault::Hold);
+    stage.rotate("again").await;
+    waits_at_the_issuer(&stage).await;
+    lose_the_lease(&stage, &operator).await;
+    stage.issuer.release_parked();
+
+    stage
+        .until("what was rotated is in place", || async {
+            let rotated = stage.count(|happened| matches!(happened, Happened::Rotated { .. }));
+            let (_, value) = stage.handed_out().await.unwrap();
+            let live = stage.issuer.live("realm");
+            rotated == 2 && live.iter().any(|live| live.value.reveal() == value)
+        })
+        .await;
+    assert!(!operator.engine.world().leads());
 }
 
 /// The value that a rotation shows is in nobody's hands but the operator's until it is stored.

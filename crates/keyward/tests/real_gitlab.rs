@@ -328,6 +328,7 @@ async fn real_all_nine_events_of_the_design_are_written() {
     });
     let personal = Kind::Personal;
     create(&forge, personal, "theirs", forge.spec(personal, &theirs)).await;
+    forge.let_adopt("root").await;
     create(&forge, personal, "root", forge.spec(personal, &json!({}))).await;
 
     let wanted = BTreeSet::from([

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::heirloom::{self, Heirloom};
 use crate::{
-    Because, Fingerprint, Holder, IssuedId, LedgerState, Purpose, SecretName, SecretUid, Version,
+    Because, Fingerprint, Former, Holder, IssuedId, LedgerState, Purpose, SecretName, SecretUid,
+    Version,
 };
 
 /// Everything a decision may look at. Plain data; an unanswered question is a fact too.
@@ -14,6 +15,10 @@ use crate::{
 /// pass. The third is what this process happens to know; it may be lost at any moment, and nothing is lost with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that is known, and they are independent"
+)]
 pub struct Facts {
     pub now: Timestamp,
     pub uid: String,
@@ -35,6 +40,17 @@ pub struct Facts {
     /// left alone, and told of.
     #[serde(default)]
     pub lookalikes: Vec<Lookalike>,
+    /// More Secrets bear this resource's label than are looked at: how many at least.
+    #[serde(default)]
+    pub crowded: Option<usize>,
+    /// Of a resource that is gone: only a Secret says that it ever was. What that Secret holds must let somebody in before
+    /// it is ended, and nothing else is looked for.
+    #[serde(default)]
+    pub hearsay: bool,
+    /// The resource that the ledger names, or that is asked to be taken over: one that is not living, as far as can be
+    /// seen from here.
+    #[serde(default)]
+    pub former: Option<Former>,
     /// In place: the Secret lacks annotations that the spec asks for, or bears some that it no longer does; and this pass
     /// has not tried to change that. Never so of a Secret that is being deleted, or of a spec that cannot be served.
     #[serde(default)]
@@ -68,6 +84,11 @@ pub struct Facts {
     #[serde(default)]
     pub gone: Option<Answer<bool>>,
 
+    /// How far the issuer's clock was behind ours when it last told its time: a declared deadline has passed when it has by
+    /// both.
+    #[serde(default)]
+    pub behind: SignedDuration,
+
     /// A freshly minted credential that only this process knows.
     #[serde(default)]
     pub in_hand: Option<InHand>,
@@ -91,6 +112,9 @@ pub struct Facts {
     /// The last effect failed, and that is not yet written down.
     #[serde(default)]
     pub failed: Option<(Purpose, Trouble)>,
+    /// How often in a row, in earlier passes, something failed that there was no ledger to write into.
+    #[serde(default)]
+    pub uncounted: u32,
     /// When this process took up the work, and when it last compared the issuer with the ledger.
     pub started: Timestamp,
     #[serde(default)]
@@ -129,6 +153,12 @@ pub struct Resource {
     /// Version named by the rollback annotation.
     #[serde(default)]
     pub rollback: Option<Version>,
+    /// The uid in the annotation that asks for a former life to be taken over.
+    #[serde(default)]
+    pub take_over: Option<String>,
+    /// The uid in the annotation that lets a former life go.
+    #[serde(default)]
+    pub let_go_of: Option<String>,
     /// The emergency annotation carries this resource's uid.
     #[serde(default)]
     pub revoke_now: bool,

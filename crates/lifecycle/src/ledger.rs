@@ -43,6 +43,9 @@ pub struct Ledger {
     /// Where that may have been, beside where the spec points now: each is looked at until a look there found nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub astray: Vec<Arc<str>>,
+    /// The life that this resource had under another uid, before it was restored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub former: Option<Box<Former>>,
     /// How often the Secret was made anew lately: two who both want to write it must not make us mint in a loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repairs: Option<Repairs>,
@@ -128,6 +131,19 @@ pub struct Bearer {
     pub namespace: String,
     pub name: String,
     pub uid: String,
+}
+
+/// A life that a resource had before it was restored from a backup: its records came back, its uid did not.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Former {
+    pub of: Bearer,
+    /// How many credentials bore its mark at the issuer when that was last looked at.
+    #[serde(default)]
+    pub left: u32,
+    /// A person had it taken over: what bears its mark is this resource's own.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub taken: bool,
 }
 
 /// The form in the annotation: the format's number stands outside, so that any Keyward can tell whether it may read on.

@@ -26,7 +26,9 @@ pub use facts::{
     Policy, Refusal, Resource, Retire, Role, Stored, Trouble, TroubleKind, Verdict, Wanted,
 };
 pub use heirloom::{Heirloom, Inheritable};
-pub use ledger::{Bearer, Entry, Intent, Ledger, LedgerState, Purpose, Repairs, Setback, Setbacks};
+pub use ledger::{
+    Bearer, Entry, Former, Intent, Ledger, LedgerState, Purpose, Repairs, Setback, Setbacks,
+};
 pub use mark::{ClusterId, Mark, Owner};
 pub use names::{Fingerprint, Holder, IssuedId, SecretName, SecretUid};
 pub use schedule::{backoff, spread};

@@ -49,11 +49,12 @@ pub(crate) fn retry_at(setback: &Setback, seed: &str) -> Timestamp {
     }
 }
 
-/// How long to wait after trouble that cannot be written down, and so is not counted.
-pub(crate) fn uncounted_wait(trouble: &Trouble, seed: &str) -> SignedDuration {
-    let own = backoff(trouble.kind, 2, seed);
+/// How long to wait after trouble that cannot be written down, after so many like it in a row. One that promises to be
+/// well again sooner is believed once.
+pub(crate) fn uncounted_wait(trouble: &Trouble, failures: u32, seed: &str) -> SignedDuration {
+    let own = backoff(trouble.kind, failures.saturating_add(2), seed);
     match trouble.wait {
-        Some(wait) if trouble.kind == TroubleKind::Unreachable => {
+        Some(wait) if trouble.kind == TroubleKind::Unreachable && failures == 0 => {
             wait.max(SignedDuration::from_secs(1))
         }
         Some(wait) => own.max(wait),
@@ -144,6 +145,23 @@ mod tests {
         assert_eq!(until(unreachable, 1, 300), after(300));
         assert!(until(unreachable, 2, 1) >= after(10));
         assert!(until(TroubleKind::Denied, 1, 1) >= after(600));
+    }
+
+    #[test]
+    fn trouble_that_cannot_be_written_down_is_waited_out_for_longer_each_time() {
+        let wait = |failures, asked: Option<i64>| {
+            let trouble = Trouble {
+                wait: asked.map(SignedDuration::from_secs),
+                ..Trouble::new(TroubleKind::Unreachable, "")
+            };
+            uncounted_wait(&trouble, failures, "uid")
+        };
+        let seconds = SignedDuration::from_secs;
+        assert!(wait(0, None) >= seconds(10) && wait(0, None) <= seconds(12));
+        assert!((0..9).map(|failures| wait(failures, None)).is_sorted());
+        assert!(wait(6, None) >= seconds(600) && wait(u32::MAX, None) <= seconds(720));
+        assert_eq!(wait(0, Some(3)), seconds(3));
+        assert!(wait(1, Some(3)) >= seconds(20), "believed once");
     }
 
     #[test]

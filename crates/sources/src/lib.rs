@@ -30,6 +30,12 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// Which issuer this is, for limits and metrics: the same text for every source that shares its load.
     fn place(&self) -> &str;
 
+    /// Whose requests these are to the issuer, as far as it counts them by who asks: a text that tells logins at one place
+    /// apart, and is no secret. By itself a place has one.
+    fn login_name(&self) -> &str {
+        self.place()
+    }
+
     /// A fresh value for an issuer that lets us choose it, under the keys this source uses; empty for all others.
     /// It is stored before the issuer hears of it. Randomness is an input: the same bytes give the same value.
     fn draft(&self, _mark: &Mark, _random: &[u8; 32]) -> Values {
@@ -115,15 +121,15 @@ pub struct Proof<'a> {
     pub values: Option<&'a Values>,
 }
 
-/// What the name of a credential says of it.
+/// Which mark the name of a credential is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Borne {
     /// The mark in question.
-    ThisMark,
+    This,
     /// Another mark of ours: it is another owner's, or another version.
-    AnotherMark,
-    /// A name that somebody else gave it.
-    NoMark,
+    Another,
+    /// None of ours: somebody else gave it its name.
+    Nothing,
 }
 
 impl<'a> Proof<'a> {
@@ -138,9 +144,9 @@ impl<'a> Proof<'a> {
 
     fn borne_by(&self, name: &str) -> Borne {
         match name.parse::<Mark>() {
-            Ok(mark) if mark == *self.mark => Borne::ThisMark,
-            Ok(_) => Borne::AnotherMark,
-            Err(_) => Borne::NoMark,
+            Ok(mark) if mark == *self.mark => Borne::This,
+            Ok(_) => Borne::Another,
+            Err(_) => Borne::Nothing,
         }
     }
 }

@@ -234,12 +234,12 @@ impl StandIn {
     /// is its value. Elsewhere only a predecessor's lacks the mark, and both are needed.
     async fn is_proved(&self, proof: &Proof<'_>, found: &Listed) -> Result<bool, SourceError> {
         match (proof.borne_by(&found.name), self.minting) {
-            (Borne::ThisMark, _) => Ok(true),
-            (Borne::AnotherMark, _) | (Borne::NoMark, Minting::Provided) => Ok(false),
-            (Borne::NoMark, Minting::SelfRotating) => {
+            (Borne::This, _) => Ok(true),
+            (Borne::Another, _) | (Borne::Nothing, Minting::Provided) => Ok(false),
+            (Borne::Nothing, Minting::SelfRotating) => {
                 Ok(proof.recorded || self.is_of(proof.values, found).await?)
             }
-            (Borne::NoMark, Minting::Chosen | Minting::ReadBack | Minting::ShownOnce) => {
+            (Borne::Nothing, Minting::Chosen | Minting::ReadBack | Minting::ShownOnce) => {
                 Ok(proof.recorded && self.is_of(proof.values, found).await?)
             }
         }

@@ -1,7 +1,9 @@
-//! Released Python programs: each in an environment of its own in the user's cache, with every version pinned.
+//! Released Python programs: each in an environment of its own in the user's cache, with every file pinned by its hash.
+//!
+//! Only wheels are taken: a source distribution would run its own build script, and fetch what that needs unchecked.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,6 +14,12 @@ use crate::cache::{self, say};
 
 const SAY_EVERY: Duration = Duration::from_secs(15);
 
+/// The installer that is used where it can be had.
+const UV: &str = include_str!("uv-requirements.txt");
+
+/// Of pip and uv alike: nothing but what is listed, no file with another hash, nothing that has to be built.
+const ONLY_WHAT_IS_LISTED: [&str; 4] = ["--require-hashes", "--no-deps", "--only-binary", ":all:"];
+
 /// What to install.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
@@ -19,7 +27,7 @@ pub(crate) struct Wanted {
     pub(crate) name: &'static str,
     /// What a person calls it.
     pub(crate) title: &'static str,
-    /// Every package with its version.
+    /// Every package with its version and the hashes of its files.
     pub(crate) requirements: &'static str,
     /// What installing it takes, to be said beforehand.
     pub(crate) takes: &'static str,
@@ -86,6 +94,8 @@ fn install(wanted: Wanted, place: &Installed) -> anyhow::Result<()> {
     fs::create_dir_all(&place.dir)?;
     let requirements = place.dir.join("requirements.txt");
     fs::write(&requirements, wanted.requirements)?;
+    let uv_requirements = place.dir.join("uv-requirements.txt");
+    fs::write(&uv_requirements, UV)?;
     let python = place.python();
 
     let mut make = Command::new("python3");
@@ -93,7 +103,7 @@ fn install(wanted: Wanted, place: &Installed) -> anyhow::Result<()> {
     run(make, title, begun).with_context(|| {
         format!("making a Python environment for {title}; it needs python3 (3.11 or newer) with its venv module")
     })?;
-    let pip = |what: &[&str]| {
+    let pip = |requirements: &Path| {
         let mut command = Command::new(&python);
         command
             .args([
@@ -104,33 +114,29 @@ fn install(wanted: Wanted, place: &Installed) -> anyhow::Result<()> {
                 "--no-input",
                 "--disable-pip-version-check",
             ])
-            .args(what);
+            .args(ONLY_WHAT_IS_LISTED)
+            .arg("--requirement")
+            .arg(requirements);
         command
     };
     // Four times as fast as pip, where it can be had.
-    let with_uv = run(pip(&["uv"]), title, begun);
+    let with_uv = run(pip(&uv_requirements), title, begun);
     let install = match with_uv {
         Ok(()) => {
             let mut uv = Command::new(place.program("uv"));
-            uv.args([
-                "pip",
-                "install",
-                "--quiet",
-                "--compile-bytecode",
-                "--python",
-            ])
-            .arg(&python)
-            .arg("-r")
-            .arg(&requirements);
+            uv.args(["pip", "install", "--quiet", "--compile-bytecode"])
+                .args(ONLY_WHAT_IS_LISTED)
+                .arg("--python")
+                .arg(&python)
+                .arg("--requirement")
+                .arg(&requirements);
             uv
         }
         Err(trouble) => {
             say(&format!(
                 "uv is not to be had ({trouble:#}); pip takes longer"
             ));
-            let mut all = pip(&["--requirement"]);
-            all.arg(&requirements);
-            all
+            pip(&requirements)
         }
     };
     run(install, title, begun).with_context(|| format!("installing {title} from PyPI"))?;
@@ -196,16 +202,38 @@ pub(crate) fn fingerprint(made_from: &[&str]) -> String {
     name
 }
 
-/// Whether every line names one version, so that the next installation is the same.
+/// Whether every package has one version and the hashes of its files, so that the next installation is the same.
 #[cfg(test)]
 pub(crate) fn is_pinned(requirements: &str) -> bool {
-    let pinned = |line: &str| line.split_once("==").is_some_and(|(_, v)| !v.is_empty());
-    requirements.lines().all(pinned)
+    let version = |word: &str| matches!(word.split_once("=="), Some((name, v)) if !name.is_empty() && !v.is_empty());
+    let hash = |word: &str| {
+        word.strip_prefix("--hash=sha256:")
+            .is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+    };
+    let one_line_each = requirements.replace("\\\n", " ");
+    one_line_each.lines().all(|line| {
+        let mut words = line.split_whitespace();
+        words.next().is_some_and(version) && words.clone().count() > 0 && words.all(hash)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_without_a_hash_of_its_file_is_not_pinned() {
+        let hash = format!("--hash=sha256:{}", "a".repeat(64));
+        assert!(is_pinned(&format!("a==1 \\\n    {hash} \\\n    {hash}\n")));
+        for loose in [
+            format!("a==1 {hash}\nb==1\n"),
+            format!("a>=1 {hash}\n"),
+            "a==1 --hash=sha256:12\n".to_owned(),
+        ] {
+            assert!(!is_pinned(&loose), "{loose}");
+        }
+        assert!(is_pinned(UV));
+    }
 
     #[test]
     fn a_failing_command_shows_how_its_output_ends() {

@@ -67,7 +67,8 @@ pub struct DemoCredentialSpec {
     /// `InPlace`: the Secret to write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_name: Option<String>,
-    /// `InPlace`: a Secret of that name that is not Keyward's may be taken over.
+    /// `InPlace`: a Secret of that name that is not Keyward's may be taken over, if its owner allows it there by the
+    /// annotation `keyward.dev/adoptable-by` with the name of this resource.
     #[serde(default)]
     pub adopt_existing_secret: bool,
     /// Rotate this long after the current version was minted.

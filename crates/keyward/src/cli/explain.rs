@@ -14,7 +14,7 @@ use super::output::OutputArgs;
 use super::target::{Target, TargetArgs};
 use super::words::{self, ago, until};
 use crate::controllers::Reach;
-use crate::controllers::gitlab::{Allowed, BaseUrl};
+use crate::controllers::addresses::{Allowed, BaseUrl};
 use crate::engine::ask::ask;
 use crate::engine::facts::facts;
 use crate::engine::horizon::Horizon;
@@ -49,6 +49,15 @@ pub(crate) struct ExplainArgs {
         env = "KEYWARD_ALLOW_BASE_URL"
     )]
     allow_base_url: Vec<BaseUrl>,
+    /// With --ask-issuer: a Keystone that may be asked, as `keyward run` has it [default: only Services of the KeystoneAPI's
+    /// own namespace]
+    #[arg(
+        long,
+        value_name = "URL",
+        value_delimiter = ',',
+        env = "KEYWARD_ALLOW_KEYSTONE_URL"
+    )]
+    allow_keystone_url: Vec<BaseUrl>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -71,6 +80,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<(), Failure> {
         Reach {
             plain_http: args.allow_plain_http,
             base_urls: Allowed::Only(args.allow_base_url.clone()),
+            keystone_urls: Allowed::Only(args.allow_keystone_url.clone()),
             request_timeout: None,
         }
     } else {

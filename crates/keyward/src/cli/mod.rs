@@ -7,11 +7,13 @@ pub mod exit;
 mod explain;
 mod holders;
 mod logs;
+mod memory;
 mod output;
 mod rotate;
 mod run;
 mod status;
 mod suspend;
+mod take_over;
 mod target;
 mod words;
 
@@ -42,6 +44,7 @@ enum Command {
     Rotate(rotate::RotateArgs),
     Suspend(suspend::SuspendArgs),
     Resume(suspend::ResumeArgs),
+    TakeOver(take_over::TakeOverArgs),
     Crds(crds::CrdsArgs),
     /// Print the version
     Version,
@@ -92,6 +95,7 @@ async fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Rotate(args) => rotate::run(args).await,
         Command::Suspend(args) => suspend::suspend(args).await,
         Command::Resume(args) => suspend::resume(args).await,
+        Command::TakeOver(args) => take_over::run(args).await,
         Command::Crds(args) => crds::run(&args),
         Command::Version => output::say(format_args!("keyward {}\n", env!("CARGO_PKG_VERSION"))),
         Command::Completion { shell } => {

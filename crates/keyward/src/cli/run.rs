@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::cluster::{Cluster, ClusterArgs};
 use super::exit::{Exit, Failure};
 use super::logs::{self, LogFormat};
-use crate::controllers::gitlab::{Allowed, BaseUrl};
+use super::memory;
+use crate::controllers::addresses::{Allowed, BaseUrl};
 use crate::controllers::{self, Reach};
 use crate::engine::lease::LeaseOptions;
 use crate::engine::trouble::Fault;
@@ -73,11 +74,11 @@ pub(crate) struct RunArgs {
         env = "KEYWARD_LOG_LEVEL"
     )]
     log_level: String,
-    /// Resources worked on at once. Most of them wait for their issuer: the more there are, the more share a list of what
-    /// it has issued
+    /// Resources of one namespace worked on at once at one issuer; twice as many in all of a namespace, or at an issuer.
+    /// Most of them wait for their issuer: the more there are, the more share a list of what it has issued
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=1024), env = "KEYWARD_CONCURRENCY")]
     concurrency: u16,
-    /// Requests under way at once per issuer
+    /// Requests under way at once per issuer, and four more that only revokes have
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024), env = "KEYWARD_PER_ISSUER")]
     per_issuer: u16,
     /// Speak to issuers without TLS where their address says so. Passwords then travel in the open
@@ -92,6 +93,15 @@ pub(crate) struct RunArgs {
         env = "KEYWARD_ALLOW_BASE_URL"
     )]
     allow_base_url: Vec<BaseUrl>,
+    /// A Keystone that a KeystoneAPI may name, with everything below its path; may be given several times [default: only
+    /// Services of the KeystoneAPI's own namespace]
+    #[arg(
+        long,
+        value_name = "URL",
+        value_delimiter = ',',
+        env = "KEYWARD_ALLOW_KEYSTONE_URL"
+    )]
+    allow_keystone_url: Vec<BaseUrl>,
     /// Longest time a single request may take
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::duration, env = "KEYWARD_REQUEST_TIMEOUT")]
     request_timeout: Duration,
@@ -154,9 +164,17 @@ fn listen(text: &str) -> Result<Listen, String> {
 }
 
 pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
+    memory::keep_to_ourselves().map_err(|error| {
+        let text = format!(
+            "keeping core dumps and other processes away from the operator's memory: {error}"
+        );
+        Failure::new(Exit::Failed, text)
+            .hint("allow it the system calls prctl and prlimit64, as the usual seccomp profiles do")
+    })?;
     let allowed = Reach {
         plain_http: args.allow_plain_http,
         base_urls: Allowed::Only(args.allow_base_url.clone()),
+        keystone_urls: Allowed::Only(args.allow_keystone_url.clone()),
         request_timeout: Some(args.request_timeout),
     };
     let kinds = chosen(&args.controllers, &allowed)?;

@@ -193,7 +193,7 @@ const REMEDIES: &[(Because, &str)] = &[
     ),
     (
         Because::SecretNotAdopted,
-        "remove that Secret, choose another name, or let the spec allow taking it over",
+        "remove that Secret, choose another name, or let spec and Secret allow taking it over",
     ),
     (Because::LedgerFromTheFuture, "upgrade Keyward"),
     (
@@ -227,6 +227,14 @@ const REMEDIES: &[(Because, &str)] = &[
     (
         Because::LeftBehind,
         "revoke at the issuer what the warning names, or let it expire",
+    ),
+    (
+        Because::TooManySecrets,
+        "delete the Secrets that bear the label keyward.dev/owner-uid of this resource and are not its own",
+    ),
+    (
+        Because::TakeOverRefused,
+        "name the uid of the resource's own former life, or remove the annotation keyward.dev/take-over",
     ),
     (
         Because::SecretDisputed,

@@ -281,11 +281,15 @@ impl Kind for Demo {
         &self,
         object: &DynamicObject,
         version: Version,
-        _id: &IssuedId,
+        id: &IssuedId,
     ) -> Vec<SecretName> {
         let base: String = object.name_any().chars().take(200).collect();
         let name = format!("{base}-{}-{}", version.serial, version.attempt);
-        vec![SecretName::from(name)]
+        // A former life of the resource may have left a Secret under that name.
+        let digits = id.as_str().chars().filter(char::is_ascii_alphanumeric);
+        let digits: String = digits.take(8).collect();
+        let other = format!("{name}-{}", digits.to_ascii_lowercase());
+        vec![SecretName::from(name), SecretName::from(other)]
     }
 
     fn named_in_status(&self, object: &DynamicObject) -> Option<SecretName> {

@@ -1,5 +1,6 @@
 //! What sets each kind apart. Adding one means a folder here and a line in [`all`].
 
+pub mod addresses;
 pub mod demo;
 pub mod gitlab;
 pub mod openstack;
@@ -7,11 +8,14 @@ pub mod openstack;
 use std::sync::Arc;
 use std::time::Duration;
 
+use addresses::Allowed;
+
 use crate::engine::Kind;
 
 /// Every controller there is. Those marked as not for production run only when they are named.
 pub fn all(reach: &Reach) -> Vec<Controller> {
-    let appcred = openstack::appcred::AppCred::new(reach.plain_http);
+    let appcred =
+        openstack::appcred::AppCred::new(reach.plain_http).reaching(reach.keystone_urls.clone());
     let appcred = match reach.request_timeout {
         Some(limit) => appcred.within(limit),
         None => appcred,
@@ -41,7 +45,9 @@ pub struct Reach {
     /// Issuers may be spoken to without TLS.
     pub plain_http: bool,
     /// Every GitLab that resources may name.
-    pub base_urls: gitlab::Allowed,
+    pub base_urls: Allowed,
+    /// Every Keystone that a KeystoneAPI may name.
+    pub keystone_urls: Allowed,
     /// The longest that a request may take, where that is not the usual.
     pub request_timeout: Option<Duration>,
 }
@@ -51,7 +57,8 @@ impl Reach {
     pub fn anything() -> Self {
         Self {
             plain_http: true,
-            base_urls: gitlab::Allowed::Any,
+            base_urls: Allowed::Any,
+            keystone_urls: Allowed::Any,
             request_timeout: None,
         }
     }

@@ -386,7 +386,7 @@ async fn revoke_at(
         .await
         .map_err(Fault::Issuer)?;
     world.may_begin("revoking")?;
-    let mark = sight.owner(world).mark(version);
+    let mark = sight.mark_of(world, version, id);
     let proof = Proof {
         mark: &mark,
         recorded: sight.has_a_guarded_record_of(id),
@@ -413,19 +413,16 @@ async fn release(
 ) -> Result<(), Fault> {
     let act = "releasing a Secret";
     let is_it = |secret: &&Secret| secret.uid().as_deref() == Some(uid.as_str());
-    let known = sight.secrets.iter().find(is_it).cloned();
-    let known = match known {
-        Some(known) => known,
+    let mut known = sight.secrets.iter().find(is_it).cloned();
+    if known.is_none() {
         // One that only looks like ours was never read whole.
-        None => {
-            sight.lookalikes.retain(|one| one.uid != *uid);
-            let api = world.secrets(&sight.namespace());
-            let found = world.timed(act, api.get_opt(name.as_str())).await?;
-            match found.filter(|found| is_it(&found)) {
-                Some(found) => found,
-                None => return Ok(()),
-            }
-        }
+        sight.lookalikes.retain(|one| one.uid != *uid);
+        let api = world.secrets(&sight.namespace());
+        let found = world.timed(act, api.get_opt(name.as_str())).await?;
+        known = found.filter(|found| is_it(&found));
+    }
+    let Some(known) = known else {
+        return Ok(());
     };
     let rest: Vec<&String> = known
         .finalizers()

@@ -10,6 +10,7 @@ use lifecycle::{
 };
 use sources::{Source, Values};
 
+use super::limits::Turn;
 use super::observe::{Fresh, Sight, look_again};
 use super::reader::Reader;
 use super::trouble::Fault;
@@ -34,7 +35,14 @@ pub async fn ask(
             let asked = list(world, sight).await;
             sight.read_after_listing = false;
             sight.issued = match asked {
-                Ok(listed) => {
+                Ok(mut listed) => {
+                    sight.marks.clear();
+                    let recorded = recorded(sight, &stored_now(sight));
+                    let former = std::mem::take(&mut listed.former);
+                    listed
+                        .issued
+                        .retain(|one| former.iter().all(|other| other.id != one.id));
+                    listed.issued.extend(sight.as_own(former, &recorded));
                     sight.compared = true;
                     (sight.elsewhere, sight.unlisted) = (listed.elsewhere, listed.unlisted);
                     lifecycle::Known::Is(listed.issued)
@@ -243,6 +251,8 @@ impl Sight {
 struct Listed {
     issued: Vec<Issued>,
     elsewhere: Vec<(IssuedId, Arc<dyn Source>)>,
+    /// What bears the mark of a former life.
+    former: Vec<Issued>,
     /// Why one of the other places could not be looked at.
     unlisted: Option<Trouble>,
 }
@@ -277,6 +287,13 @@ async fn list(world: &World, sight: &Sight) -> Result<Listed, Trouble> {
             }
         }
     }
+    if let Some(former) = sight.former_owner() {
+        for source in &sources {
+            listed
+                .former
+                .extend(list_at(world, source, &former, &[]).await?);
+        }
+    }
     for object in sight.other_places() {
         let there = async {
             let source = open_at(world, sight, &object).await?;
@@ -298,13 +315,17 @@ async fn list(world: &World, sight: &Sight) -> Result<Listed, Trouble> {
     Ok(listed)
 }
 
+fn stored_now(sight: &Sight) -> Vec<Stored> {
+    super::observe::stored(sight.kind.as_ref(), &sight.secrets)
+}
+
 /// What is recorded of this resource, in its Secrets or in its ledger. Whether it bears its mark is the issuer's to say.
 fn recorded(sight: &Sight, stored: &[Stored]) -> Vec<Issued> {
     let in_secrets = stored.iter().filter_map(|stored| {
         Some(Issued {
             id: stored.id.clone()?,
             version: stored.version,
-            marked: false,
+            marked: true,
         })
     });
     let mut recorded: Vec<Issued> = in_secrets.collect();
@@ -313,7 +334,7 @@ fn recorded(sight: &Sight, stored: &[Stored]) -> Vec<Issued> {
             let one = Issued {
                 id: entry.id.clone(),
                 version: entry.version,
-                marked: false,
+                marked: true,
             };
             if !recorded.contains(&one) {
                 recorded.push(one);
@@ -460,9 +481,10 @@ async fn gone(world: &World, sight: &Sight, version: Version) -> Result<bool, Tr
         )
     })?;
     let values = sight.values_of(version, &id);
-    world
-        .at_issuer(&source, "confirm", source.gone(&id, values.as_ref()))
-        .await
+    // The last part of a revoke, and let in like one.
+    let _place = world.place_at(&source, "confirm", Turn::Revoke).await?;
+    let asked = source.gone(&id, values.as_ref());
+    world.at_issuer_unlimited(&source, "confirm", asked).await
 }
 
 impl Sight {

@@ -49,3 +49,42 @@ impl Sight {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::demo::Demo;
+
+    fn recording(id: &str) -> Secret {
+        let mut secret = Secret::default();
+        let labels = [(names::OWNER_UID, "some-uid"), (names::ROLE, "target")];
+        for (key, value) in labels {
+            secret.labels_mut().insert(key.into(), value.into());
+        }
+        record(&mut secret, id);
+        secret
+    }
+
+    fn record(secret: &mut Secret, id: &str) {
+        let notes = secret.annotations_mut();
+        notes.insert(names::ISSUED_ID.into(), id.into());
+    }
+
+    #[test]
+    fn the_ids_of_before_are_kept_newest_first_and_not_without_end() {
+        let kind = Demo::default();
+        let mut secret = recording("id-0");
+        note(&kind, &mut secret, &IssuedId::from("id-0"));
+        assert_eq!(of(&secret).count(), 0, "what stays is not before anything");
+        for next in 1..=10 {
+            let id = format!("id-{next}");
+            note(&kind, &mut secret, &IssuedId::from(id.as_str()));
+            record(&mut secret, &id);
+        }
+        let kept: Vec<&str> = of(&secret).collect();
+        let newest = [
+            "id-9", "id-8", "id-7", "id-6", "id-5", "id-4", "id-3", "id-2",
+        ];
+        assert_eq!(kept, newest);
+    }
+}

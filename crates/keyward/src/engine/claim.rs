@@ -108,7 +108,7 @@ fn rotates_itself(sight: &Sight) -> bool {
     }
 }
 
-/// A Secret that is not ours stands there. Only the owner's word makes it ours.
+/// A Secret that is not ours stands there. Only its owner's word, on the Secret itself, makes it ours.
 async fn take_over(
     world: &World,
     sight: &mut Sight,
@@ -118,8 +118,10 @@ async fn take_over(
 ) -> Result<(), Fault> {
     let act = "taking over the Secret";
     let api = world.secrets(&sight.namespace());
+    obstacle::wait_for_name(world, sight.kind.as_ref(), &sight.object, target);
     let found = world.timed(act, api.get(target.as_str())).await?;
     if found.labels().get(names::OWNER_UID).map(String::as_str) == sight.object.uid().as_deref() {
+        obstacle::has_name(world, sight.kind.as_ref(), &sight.object);
         sight.saw_secret(found);
         return Ok(());
     }
@@ -135,6 +137,7 @@ async fn take_over(
         sight.obstacle = refusal;
         return Ok(());
     }
+    obstacle::has_name(world, kind, object);
     let mut ours = secrets::adopted(kind, object, &found, version, &wish.keys);
     if let Some(digest) = digest_when_claimed(sight, &ours) {
         ours.annotations_mut().insert(names::DIGEST.into(), digest);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use lifecycle::{
@@ -17,14 +17,20 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
     let Terms { policy, issuer } = sight.kind.terms(&sight.object);
     let ledger = ledger(sight);
     let resource = (!sight.gone).then(|| resource(sight, ledger, policy.delivery));
+    let wanted = wanted(sight, resource.as_ref());
+    let inputs = wanted.as_ref().ok().map(|wanted| &wanted.inputs);
     Facts {
         now,
         uid: sight.uid(),
-        wanted: wanted(sight, resource.as_ref()),
+        uncounted: sight.uncounted.with(inputs),
+        wanted,
         policy,
         issuer,
         secrets: own_secrets(sight, resource.as_ref()),
         lookalikes: sight.lookalikes.clone(),
+        former: sight.former.clone(),
+        crowded: sight.crowded,
+        hearsay: sight.hearsay,
         heirlooms: inherit::heirlooms(sight),
         annotations_due: annotations::are_due(sight),
         issued: sight.issued.clone(),
@@ -34,6 +40,7 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
         referrers: sight.referrers.clone(),
         ended: sight.ended.clone(),
         gone: sight.absent.clone(),
+        behind: behind(sight),
         in_hand: sight
             .in_hand
             .as_ref()
@@ -52,6 +59,16 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
         checked: sight.checked,
         resource,
     }
+}
+
+/// How far the issuer's clock is behind ours. Seconds come from the time that an answer takes; more than a day is no clock.
+fn behind(sight: &Sight) -> SignedDuration {
+    let ahead = sight.source.as_ref().ok().and_then(|source| source.skew());
+    let behind = ahead.map_or(SignedDuration::ZERO, |ahead| -ahead);
+    if behind < SignedDuration::from_secs(10) {
+        return SignedDuration::ZERO;
+    }
+    behind.min(SignedDuration::from_hours(24))
 }
 
 fn own_secrets(sight: &Sight, resource: Option<&Resource>) -> Vec<lifecycle::Stored> {
@@ -129,6 +146,8 @@ fn resource(sight: &Sight, ledger: LedgerState, delivery: Delivery) -> Resource 
         named: sight.kind.named_in_status(object),
         rotate: sight.kind.rotate_request(object, handled.as_deref()),
         rollback: note(names::ROLLBACK).and_then(|version| version.parse().ok()),
+        take_over: note(names::TAKE_OVER).cloned(),
+        let_go_of: note(names::LET_GO_OF).cloned(),
         revoke_now: note(names::REVOKE_NOW).is_some_and(|uid| *uid == sight.uid()),
         ledger,
     }

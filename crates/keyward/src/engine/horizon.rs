@@ -38,6 +38,16 @@ impl Sighting {
             Self::ResourceGone | Self::SecretGone { .. } | Self::Other => false,
         }
     }
+
+    /// Whether the resource may belong to another issuer after this than before.
+    pub(super) fn may_change_the_issuer(&self) -> bool {
+        match self {
+            Self::Resource { .. } | Self::Input { .. } => true,
+            Self::ResourceGone | Self::Secret { .. } | Self::SecretGone { .. } | Self::Other => {
+                false
+            }
+        }
+    }
 }
 
 /// What the last pass saw or wrote. No later look may show anything older.

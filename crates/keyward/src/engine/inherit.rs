@@ -7,22 +7,26 @@ use lifecycle::{Heirloom, Inheritable, SecretName, SecretUid, Version};
 use serde_json::json;
 
 use super::act::manager;
-use super::kind::Heirlooms;
-use super::names;
+use super::kind::{Heirlooms, Inherited};
 use super::observe::Sight;
 use super::secrets::{self, Record};
 use super::trouble::Fault;
 use super::world::World;
+use super::{former, names};
+
+/// More Secrets than a predecessor left for all of a namespace's resources that share a label.
+const MOST: u32 = 500;
 
 /// What was found, for the rules. Where nobody can have been before, nothing need be looked for.
 pub fn heirlooms(sight: &Sight) -> Option<Vec<Heirloom>> {
     let Some(found) = &sight.heirlooms else {
         let Heirlooms { names, .. } = sight.kind.heirlooms(&sight.object);
-        return names.is_empty().then(Vec::new);
+        let former = sight.object.annotations().contains_key(names::TAKE_OVER);
+        return (names.is_empty() && !former).then(Vec::new);
     };
     let protection = sight.kind.secret_finalizer();
     let heirloom = |secret: &Secret| {
-        let inherited = sight.kind.inherit(&sight.object, secret);
+        let inherited = inherited(sight, secret);
         Heirloom {
             secret: SecretName::from(secret.name_any()),
             uid: SecretUid::from(secret.uid().unwrap_or_default()),
@@ -34,6 +38,11 @@ pub fn heirlooms(sight: &Sight) -> Option<Vec<Heirloom>> {
         }
     };
     Some(found.iter().map(heirloom).collect())
+}
+
+/// What can become a version: of a former life of this resource, or of a predecessor of ours.
+fn inherited(sight: &Sight, secret: &Secret) -> Option<Inherited> {
+    former::inherited(sight, secret).or_else(|| sight.kind.inherit(&sight.object, secret))
 }
 
 /// The Secret of that uid among those that were found.
@@ -61,7 +70,7 @@ pub async fn take_over(
     let act = "taking over a predecessor's Secret";
     let secret = found(sight, uid).ok_or(Fault::Outrun(act))?;
     let (kind, object) = (sight.kind.as_ref(), &sight.object);
-    let inherited = kind.inherit(object, &secret).ok_or(Fault::Outrun(act))?;
+    let inherited = inherited(sight, &secret).ok_or(Fault::Outrun(act))?;
     let record = Record {
         version,
         id: inherited.id,
@@ -69,12 +78,19 @@ pub async fn take_over(
         minted: inherited.minted,
         expires: inherited.expires,
     };
-    let ours = secrets::inherited(kind, object, &secret, &record);
+    let ours = match former::mark_in(sight, &secret) {
+        Some(mark) if former::inherited(sight, &secret).is_some() => {
+            secrets::reborn(kind, object, &secret, &record, &mark)
+        }
+        Some(_) | None => secrets::inherited(kind, object, &secret, &record),
+    };
     let api = world.secrets(&sight.namespace());
     let (name, params) = (secret.name_any(), PostParams::default());
     let seen = world.timed(act, api.replace(&name, &params, &ours)).await?;
     sight.saw_secret(seen);
     dealt_with(sight, uid);
+    // It may be what stood in the way.
+    sight.obstacle = None;
     // There is a version more, perhaps with the number of one that is gone: nothing was learned with it in view.
     sight.forget_answers();
     Ok(())
@@ -113,7 +129,7 @@ pub async fn look(world: &World, sight: &mut Sight) -> Result<(), Fault> {
     let act = "looking for a predecessor's Secrets";
     let mut secrets = match labels {
         Some(labels) if !names.is_empty() => {
-            let params = ListParams::default().labels(&labels);
+            let params = ListParams::default().labels(&labels).limit(MOST);
             world.timed(act, api.list(&params)).await?.items
         }
         Some(_) | None => Vec::new(),
@@ -124,7 +140,7 @@ pub async fn look(world: &World, sight: &mut Sight) -> Result<(), Fault> {
         }
     }
     let uid = sight.uid();
-    let mut left = Vec::new();
+    let mut left = former::secrets_left(world, sight).await?;
     for secret in secrets {
         match secret.labels().get(names::OWNER_UID) {
             Some(owner) if *owner == uid => sight.saw_secret_for_the_first_time(secret),

@@ -19,6 +19,23 @@ pub struct LeaseOptions {
     pub duration: Duration,
 }
 
+impl LeaseOptions {
+    /// It is renewed so long after the last renewal was begun.
+    fn renewal(&self) -> Duration {
+        self.duration / 3
+    }
+
+    /// After a renewal that failed it is tried again so soon: there is time for several tries before it is lost.
+    fn retry(&self) -> Duration {
+        self.duration / 15
+    }
+
+    /// What is left of it at any time, as long as no renewal is late by more than a sixth of it.
+    pub(super) fn gives(&self) -> Duration {
+        self.duration / 2
+    }
+}
+
 /// Until when this process may act. Shared with everybody who is about to.
 #[derive(Debug)]
 pub struct Standing {
@@ -48,7 +65,11 @@ impl Standing {
 
     /// Whether an act that takes this long would end within the lease.
     pub fn lasts(&self, act: Duration) -> bool {
-        let needed = (self.origin.elapsed() + act).as_millis();
+        self.lasts_at(Instant::now(), act)
+    }
+
+    fn lasts_at(&self, now: Instant, act: Duration) -> bool {
+        let needed = (now.saturating_duration_since(self.origin) + act).as_millis();
         self.alone || u128::from(self.until.load(Ordering::Acquire)) > needed
     }
 
@@ -124,11 +145,12 @@ pub async fn hold(
     let api: Api<Lease> = Api::namespaced(client.clone(), &options.namespace);
     let mut observed = Observed::default();
     let mut leading = false;
-    let pause = options.duration / 3;
+    let renewal = options.renewal();
     loop {
         let begun = Instant::now();
-        let claimed = tokio::time::timeout(pause, claim(&api, options, clock, &mut observed)).await;
-        match claimed {
+        let claim = claim(&api, options, clock, &mut observed);
+        let claimed = tokio::time::timeout(renewal, claim).await;
+        match &claimed {
             Ok(Ok(true)) => {
                 standing.extend(begun, options.duration);
                 if !leading {
@@ -140,13 +162,18 @@ pub async fn hold(
             Ok(Ok(false)) if leading => break,
             Ok(Ok(false)) => {}
             Ok(Err(error)) => {
-                tracing::warn!(lease = options.name, error = %code_of(&error), "lease not renewed");
+                tracing::warn!(lease = options.name, error = %code_of(error), "lease not renewed");
             }
             Err(_) => tracing::warn!(lease = options.name, "lease not renewed in time"),
         }
         if leading && !standing.lasts(Duration::ZERO) {
             break;
         }
+        let pause = match claimed {
+            Ok(Err(_)) | Err(_) if leading => options.retry(),
+            Ok(Ok(true)) => renewal.saturating_sub(begun.elapsed()),
+            Ok(Ok(false) | Err(_)) | Err(_) => renewal,
+        };
         tokio::time::sleep(pause).await;
     }
     standing.end();
@@ -278,6 +305,25 @@ mod tests {
             evaluate(Some(&held_by("", "1")), "me", &mut observed, now),
             Claim::Take
         );
+    }
+
+    #[test]
+    fn what_a_lease_gives_is_there_until_a_renewal_is_late() {
+        let options = LeaseOptions {
+            namespace: "ns".into(),
+            name: "keyward".into(),
+            identity: "me".into(),
+            duration: Duration::from_secs(15),
+        };
+        let standing = Standing::contested();
+        standing.extend(standing.origin, options.duration);
+        let lasts_after = |since: Duration| {
+            let now = standing.origin + since;
+            standing.lasts_at(now, options.gives())
+        };
+        assert!(lasts_after(options.renewal()));
+        assert!(lasts_after(options.renewal() + options.retry() * 2));
+        assert!(!lasts_after(options.renewal() + options.retry() * 3));
     }
 
     #[test]

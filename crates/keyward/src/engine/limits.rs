@@ -3,26 +3,19 @@
 //! Far more resources are worked on at once than either lets through. Those that wait here cost nothing, and an issuer
 //! whose lists serve everybody who waits for one is asked for the fewer of them.
 //!
-//! Whose pass began earlier is let in earlier, at whatever step it is. Otherwise all who begin together would take each
-//! step together: nothing would reach an issuer before everybody was read, and the first would be done with the last.
-//!
-//! An issuer that says "too many requests, wait" says it to one, and means all: its gate is closed for that long, and
-//! nobody asks before.
+//! An issuer that says "too many requests, wait" is left alone for that long by those it means ([`super::pauses`]).
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
-use tokio::sync::oneshot;
+
+use super::gate::{Beyond, Gate};
+pub use super::gate::{Place, Turn};
+pub use super::pauses::Closed;
 
 /// Requests under way at the API server, watches left out. It serves others too.
 const AT_API_SERVER: usize = 16;
-
-tokio::task_local! {
-    /// The number of the pass that is under way in this task.
-    static PASS: u64;
-}
 
 /// Requests under way.
 #[derive(Debug)]
@@ -30,188 +23,86 @@ pub struct Limits {
     api_server: Arc<Gate>,
     per_issuer: usize,
     issuers: Mutex<HashMap<String, Arc<Gate>>>,
-    passes: AtomicU64,
 }
-
-/// Who goes first among those who wait, whoever began first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Turn {
-    /// What should be dead is ended before anything new is made.
-    Revoke,
-    Other,
-}
-
-/// The issuer asked everybody to wait, and it is still this long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Closed(pub SignedDuration);
 
 impl Limits {
     pub fn new(per_issuer: usize) -> Self {
         Self {
-            api_server: Gate::new(AT_API_SERVER),
+            api_server: Gate::new(AT_API_SERVER, Beyond::ForNamespacesWithout),
             per_issuer: per_issuer.max(1),
             issuers: Mutex::default(),
-            passes: AtomicU64::new(1),
         }
-    }
-
-    /// What a pass does from here on has its place in line by when it began.
-    pub fn pass<F: Future>(&self, pass: F) -> impl Future<Output = F::Output> + use<F> {
-        PASS.scope(self.passes.fetch_add(1, Ordering::Relaxed), pass)
     }
 
     /// Waits for a place at the API server.
     pub async fn enter_api_server(&self) -> Option<Place> {
         // Nobody closes this gate.
-        self.api_server.enter(Turn::Other).await.ok()
+        self.api_server.enter("", Turn::Other).await.ok()
     }
 
-    /// Waits for a place at this issuer. Who waits when its gate closes is sent away like everybody who comes later.
-    pub async fn enter(&self, place: &str, turn: Turn, now: Timestamp) -> Result<Place, Closed> {
-        let gate = self.gate(place);
-        if let Some(closed) = gate.state().closed(now) {
+    /// Waits for a place at this issuer. Who waits when it asks this login to wait is sent away like everybody who comes
+    /// with it later.
+    pub async fn enter(
+        &self,
+        place: &str,
+        login: &str,
+        turn: Turn,
+        now: Timestamp,
+    ) -> Result<Place, Closed> {
+        let gate = self.gate(place, now);
+        if let Some(closed) = gate.state().pauses.left(login, now) {
             return Err(closed);
         }
-        gate.enter(turn).await
+        gate.enter(login, turn).await
     }
 
-    /// Whether nobody may ask this issuer now, whoever has a place.
-    pub fn closed(&self, place: &str, now: Timestamp) -> Option<Closed> {
-        self.gate(place).state().closed(now)
+    /// Whether nobody may ask this issuer with this login now, whoever has a place.
+    pub fn closed(&self, place: &str, login: &str, now: Timestamp) -> Option<Closed> {
+        let gate = self.known(place)?;
+        let state = gate.state();
+        state.pauses.left(login, now)
     }
 
-    /// Closes an issuer's gate for this long, for everybody. A closed gate never opens earlier than it would have.
-    pub fn close(&self, place: &str, now: Timestamp, wait: SignedDuration) {
-        let gate = self.gate(place);
-        let sent_away: Vec<Waiter> = {
+    /// The issuer asked this login to wait.
+    pub fn close(&self, place: &str, login: &str, now: Timestamp, wait: SignedDuration) {
+        let gate = self.gate(place, now);
+        let sent_away = {
             let mut state = gate.state();
-            let still = state
-                .closed(now)
-                .map_or(SignedDuration::ZERO, |left| left.0);
-            if wait <= still {
-                return;
-            }
-            state.closed = now.checked_add(wait).ok().map(|until| (until, wait));
-            std::mem::take(&mut state.line).into_values().collect()
+            state.pauses.add(login, now, wait);
+            state.send_away(now)
         };
-        for waiter in sent_away {
+        for (waiter, closed) in sent_away {
             // Who no longer waits need not be told.
-            let _ = waiter.send(Err(Closed(wait)));
+            let _ = waiter.send(Err(closed));
         }
     }
 
-    fn gate(&self, place: &str) -> Arc<Gate> {
-        let mut issuers = self.issuers.lock().unwrap_or_else(PoisonError::into_inner);
+    fn known(&self, place: &str) -> Option<Arc<Gate>> {
+        self.issuers().get(place).cloned()
+    }
+
+    fn gate(&self, place: &str, now: Timestamp) -> Arc<Gate> {
+        let mut issuers = self.issuers();
         if let Some(gate) = issuers.get(place) {
             return gate.clone();
         }
-        let gate = Gate::new(self.per_issuer);
+        // Whoever has a place or waits for one has a share in the gate; one that nobody has is like a new one.
+        issuers.retain(|_, gate| Arc::strong_count(gate) > 1 || !gate.state().pauses.are_over(now));
+        let gate = Gate::new(self.per_issuer, Beyond::ForRevokes);
         issuers.insert(place.to_owned(), gate.clone());
         gate
     }
-}
 
-type Waiter = oneshot::Sender<Result<Place, Closed>>;
-
-#[derive(Debug)]
-struct Gate(Mutex<State>);
-
-#[derive(Debug)]
-struct State {
-    free: usize,
-    line: BTreeMap<Rank, Waiter>,
-    arrivals: u64,
-    /// Until when, and how long that was when it was said.
-    closed: Option<(Timestamp, SignedDuration)>,
-}
-
-/// The least goes first.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
-    turn: Turn,
-    pass: u64,
-    arrival: u64,
-}
-
-impl Gate {
-    fn new(places: usize) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(State {
-            free: places,
-            line: BTreeMap::new(),
-            arrivals: 0,
-            closed: None,
-        })))
-    }
-
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn enter(self: &Arc<Self>, turn: Turn) -> Result<Place, Closed> {
-        let waiting = {
-            let mut state = self.state();
-            if state.free > 0 {
-                state.free -= 1;
-                return Ok(Place(self.clone()));
-            }
-            let (sender, waiting) = oneshot::channel();
-            let rank = state.rank(turn);
-            state.line.insert(rank, sender);
-            waiting
-        };
-        // The gate lives as long as the limits, and answers everybody in its line.
-        waiting.await.unwrap_or(Err(Closed(SignedDuration::ZERO)))
-    }
-}
-
-impl State {
-    fn rank(&mut self, turn: Turn) -> Rank {
-        self.arrivals += 1;
-        Rank {
-            turn,
-            // What belongs to no pass is a single request, and holds nobody up for long.
-            pass: PASS.try_with(|pass| *pass).unwrap_or(0),
-            arrival: self.arrivals,
-        }
-    }
-
-    fn closed(&self, now: Timestamp) -> Option<Closed> {
-        let (until, wait) = self.closed?;
-        // A clock that was set back must not keep it closed for longer than was asked.
-        let left = until.duration_since(now).min(wait);
-        (left > SignedDuration::ZERO).then_some(Closed(left))
-    }
-}
-
-/// A place at an issuer, until it is dropped: then the next in line has it.
-#[derive(Debug)]
-pub struct Place(Arc<Gate>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let next = {
-            let mut state = self.0.state();
-            // Who has stopped waiting is passed over.
-            let next = loop {
-                match state.line.pop_first() {
-                    Some((_, waiter)) if waiter.is_closed() => {}
-                    first => break first.map(|(_, waiter)| waiter),
-                }
-            };
-            if next.is_none() {
-                state.free += 1;
-            }
-            next
-        };
-        if let Some(waiter) = next {
-            // One that stops waiting in this very moment drops the place, and so hands it on.
-            let _ = waiter.send(Ok(Place(self.0.clone())));
-        }
+    fn issuers(&self) -> MutexGuard<'_, HashMap<String, Arc<Gate>>> {
+        self.issuers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Key;
+    use super::super::gate::BEYOND;
+    use super::super::this_pass::ThisPass;
     use super::*;
 
     const HERE: &str = "gitlab here";
@@ -224,129 +115,216 @@ mod tests {
         SignedDuration::from_secs(seconds)
     }
 
-    /// Somebody in line, who tells when let in and leaves at once.
-    fn wait_in_line(
-        limits: &Arc<Limits>,
-        turn: Turn,
-        name: &'static str,
-        order: &Arc<Mutex<Vec<&'static str>>>,
-    ) -> tokio::task::JoinHandle<()> {
-        let (limits, order) = (limits.clone(), order.clone());
-        tokio::spawn(async move {
-            let place = limits.enter(HERE, turn, at(0)).await;
-            order.lock().unwrap().push(match place {
-                Ok(_) => name,
-                Err(Closed(_)) => "sent away",
-            });
-        })
+    /// Those who are let in one after the other, by name.
+    #[derive(Default)]
+    struct Gathering {
+        waiting: Vec<tokio::task::JoinHandle<()>>,
+        order: Arc<Mutex<Vec<&'static str>>>,
     }
 
-    async fn until_in_line(limits: &Limits, count: usize) {
-        loop {
-            let waiting = { limits.gate(HERE).state().line.len() };
-            if waiting == count {
-                return;
+    impl Gathering {
+        /// Somebody in line, who tells when let in and leaves at once.
+        async fn add(
+            &mut self,
+            limits: &Arc<Limits>,
+            (namespace, pass): (&str, u64),
+            turn: Turn,
+            name: &'static str,
+        ) {
+            let (to_enter, order) = (limits.clone(), self.order.clone());
+            let before = in_line(limits);
+            self.waiting
+                .push(tokio::spawn(pass_of(namespace, pass, async move {
+                    let place = to_enter.enter(HERE, name, turn, at(0)).await;
+                    order.lock().unwrap().push(match place {
+                        Ok(_) => name,
+                        Err(Closed(_)) => "sent away",
+                    });
+                })));
+            while in_line(limits) == before {
+                tokio::task::yield_now().await;
             }
-            tokio::task::yield_now().await;
         }
+
+        async fn order(self) -> Vec<&'static str> {
+            for one in self.waiting {
+                one.await.unwrap();
+            }
+            self.order.lock().unwrap().clone()
+        }
+    }
+
+    fn pass_of<F: Future>(
+        namespace: &str,
+        number: u64,
+        acts: F,
+    ) -> impl Future<Output = F::Output> + use<F> {
+        let key = Key {
+            kind: 0,
+            namespace: namespace.into(),
+            name: "any".into(),
+            departed: None,
+        };
+        ThisPass::new(number, key, true).0.scope(acts)
+    }
+
+    fn in_line(limits: &Limits) -> usize {
+        let gate = limits.gate(HERE, at(0));
+        let mut state = gate.state();
+        let mut count = 0;
+        for turn in [Turn::Revoke, Turn::Other] {
+            state.lines(turn).all(|line| {
+                count += line.len();
+                Vec::<()>::new()
+            });
+        }
+        count
+    }
+
+    /// Every place that a turn of this namespace can have.
+    async fn fill(limits: &Limits, namespace: &str, turn: Turn) -> Vec<Place> {
+        let mut inside = Vec::new();
+        loop {
+            let enter = pass_of(namespace, 1, limits.enter(HERE, "crowd", turn, at(0)));
+            tokio::select! {
+                biased;
+                place = enter => inside.push(place.unwrap()),
+                () = std::future::ready(()) => return inside,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn namespaces_are_let_in_by_turns_and_within_one_the_earlier_pass_first() {
+        let limits = Arc::new(Limits::new(1));
+        let inside = fill(&limits, "crowd", Turn::Other).await;
+        let mut all = Gathering::default();
+        all.add(&limits, ("crowd", 3), Turn::Other, "crowd 3").await;
+        all.add(&limits, ("crowd", 1), Turn::Other, "crowd 1").await;
+        all.add(&limits, ("crowd", 2), Turn::Other, "crowd 2").await;
+        all.add(&limits, ("victim", 9), Turn::Other, "victim 9")
+            .await;
+        all.add(&limits, ("victim", 8), Turn::Other, "victim 8")
+            .await;
+        drop(inside);
+        let order = all.order().await;
+        assert_eq!(
+            order,
+            ["crowd 1", "victim 8", "crowd 2", "victim 9", "crowd 3"]
+        );
     }
 
     #[tokio::test]
     async fn waiting_revokes_are_let_in_before_waiting_mints() {
         let limits = Arc::new(Limits::new(1));
-        let order = Arc::default();
-        let inside = limits.enter(HERE, Turn::Other, at(0)).await.unwrap();
-        let mut all = vec![wait_in_line(&limits, Turn::Other, "mint 1", &order)];
-        until_in_line(&limits, 1).await;
-        all.push(wait_in_line(&limits, Turn::Other, "mint 2", &order));
-        until_in_line(&limits, 2).await;
-        all.push(wait_in_line(&limits, Turn::Revoke, "revoke 1", &order));
-        until_in_line(&limits, 3).await;
-        all.push(wait_in_line(&limits, Turn::Revoke, "revoke 2", &order));
-        until_in_line(&limits, 4).await;
+        let inside = fill(&limits, "ns", Turn::Revoke).await;
+        let mut all = Gathering::default();
+        all.add(&limits, ("ns", 1), Turn::Other, "mint 1").await;
+        all.add(&limits, ("ns", 2), Turn::Other, "mint 2").await;
+        all.add(&limits, ("ns", 3), Turn::Revoke, "revoke 3").await;
+        all.add(&limits, ("ns", 4), Turn::Revoke, "revoke 4").await;
         drop(inside);
-        for one in all {
-            one.await.unwrap();
-        }
-        let order = order.lock().unwrap().clone();
-        assert_eq!(order, ["revoke 1", "revoke 2", "mint 1", "mint 2"]);
+        let order = all.order().await;
+        assert_eq!(order, ["revoke 3", "revoke 4", "mint 1", "mint 2"]);
     }
 
     #[tokio::test]
-    async fn whose_pass_began_first_is_let_in_first_however_late_it_comes() {
-        let limits = Arc::new(Limits::new(1));
-        let order: Arc<Mutex<Vec<&str>>> = Arc::default();
-        let inside = limits.enter(HERE, Turn::Other, at(0)).await.unwrap();
-        let waits = |name: &'static str| {
-            let (limits, order) = (limits.clone(), order.clone());
-            limits.clone().pass(async move {
-                let place = limits.enter(HERE, Turn::Other, at(0)).await;
-                order.lock().unwrap().push(name);
-                drop(place);
-            })
-        };
-        let (first, second, third) = (waits("first"), waits("second"), waits("third"));
-        let mut all = Vec::new();
-        for (number, late) in [third, first, second].into_iter().enumerate() {
-            all.push(tokio::spawn(late));
-            until_in_line(&limits, number + 1).await;
+    async fn a_full_gate_does_not_hold_up_revokes() {
+        let limits = Limits::new(8);
+        let mints = fill(&limits, "ns", Turn::Other).await;
+        assert_eq!(mints.len(), 8);
+        let revokes = fill(&limits, "ns", Turn::Revoke).await;
+        assert_eq!(revokes.len(), BEYOND);
+        drop(mints);
+        let mints = fill(&limits, "ns", Turn::Other).await;
+        assert_eq!(mints.len(), 8 - BEYOND, "no more in all than for everybody");
+    }
+
+    #[tokio::test]
+    async fn a_crowd_at_the_api_server_does_not_hold_up_a_namespace_that_has_no_place_there() {
+        let limits = Limits::new(1);
+        let mut crowd = Vec::new();
+        for _ in 0..AT_API_SERVER {
+            crowd.push(pass_of("crowd", 1, limits.enter_api_server()).await);
         }
-        drop(inside);
-        for one in all {
-            one.await.unwrap();
+        let one_more = pass_of("crowd", 1, limits.enter_api_server());
+        let victim = pass_of("victim", 2, limits.enter_api_server());
+        tokio::select! {
+            biased;
+            _ = one_more => panic!("a crowd has its share"),
+            place = victim => assert!(place.is_some()),
         }
-        assert_eq!(*order.lock().unwrap(), ["first", "second", "third"]);
     }
 
     #[tokio::test]
     async fn whoever_gives_up_does_not_take_the_place_along() {
         let limits = Arc::new(Limits::new(1));
-        let order = Arc::default();
-        let inside = limits.enter(HERE, Turn::Other, at(0)).await.unwrap();
-        let gone = wait_in_line(&limits, Turn::Revoke, "gave up", &order);
-        until_in_line(&limits, 1).await;
+        let inside = fill(&limits, "ns", Turn::Revoke).await;
+        let mut all = Gathering::default();
+        all.add(&limits, ("ns", 1), Turn::Revoke, "gave up").await;
+        let gone = all.waiting.remove(0);
         gone.abort();
         assert!(gone.await.unwrap_err().is_cancelled());
         drop(inside);
-        let next = limits.enter(HERE, Turn::Other, at(0)).await;
+        let next = limits.enter(HERE, "next", Turn::Other, at(0)).await;
         assert!(next.is_ok());
     }
 
     #[tokio::test]
-    async fn one_throttled_answer_closes_the_gate_of_that_issuer_for_everybody_until_then() {
+    async fn a_throttled_login_is_sent_away_from_that_issuer_and_others_are_not() {
         let limits = Arc::new(Limits::new(1));
-        let order = Arc::default();
-        let inside = limits.enter(HERE, Turn::Other, at(0)).await.unwrap();
-        let waiting = wait_in_line(&limits, Turn::Revoke, "let in", &order);
-        until_in_line(&limits, 1).await;
-        limits.close(HERE, at(0), seconds(60));
-        waiting.await.unwrap();
-        assert_eq!(*order.lock().unwrap(), ["sent away"]);
+        let inside = fill(&limits, "ns", Turn::Revoke).await;
+        let mut all = Gathering::default();
+        all.add(&limits, ("ns", 1), Turn::Revoke, "ann").await;
+        all.add(&limits, ("ns", 2), Turn::Other, "bob").await;
+        limits.close(HERE, "ann", at(0), seconds(60));
         drop(inside);
+        assert_eq!(all.order().await, ["sent away", "bob"]);
         for turn in [Turn::Revoke, Turn::Other] {
-            let sent_away = limits.enter(HERE, turn, at(20)).await.unwrap_err();
+            let sent_away = limits.enter(HERE, "ann", turn, at(20)).await.unwrap_err();
             assert_eq!(sent_away, Closed(seconds(40)), "the remaining wait is told");
         }
-        assert_eq!(limits.closed(HERE, at(59)), Some(Closed(seconds(1))));
-        let elsewhere = limits.enter("gitlab there", Turn::Other, at(20)).await;
+        assert_eq!(limits.closed(HERE, "ann", at(59)), Some(Closed(seconds(1))));
+        assert_eq!(limits.closed(HERE, "bob", at(59)), None);
+        let elsewhere = limits
+            .enter("gitlab there", "ann", Turn::Other, at(20))
+            .await;
         assert!(elsewhere.is_ok(), "other issuers are not held up");
-        assert!(limits.enter(HERE, Turn::Other, at(60)).await.is_ok());
+        assert!(limits.enter(HERE, "ann", Turn::Other, at(60)).await.is_ok());
     }
 
-    #[test]
-    fn a_shorter_wait_does_not_open_a_gate_that_was_closed_for_longer() {
-        let limits = Limits::new(1);
-        limits.close(HERE, at(0), seconds(60));
-        limits.close(HERE, at(0), seconds(5));
-        assert_eq!(limits.closed(HERE, at(10)), Some(Closed(seconds(50))));
-        limits.close(HERE, at(10), seconds(60));
-        assert_eq!(limits.closed(HERE, at(69)), Some(Closed(seconds(1))));
+    #[tokio::test]
+    async fn a_second_throttled_login_closes_the_gate_for_everybody() {
+        let limits = Arc::new(Limits::new(1));
+        let inside = fill(&limits, "ns", Turn::Revoke).await;
+        let mut all = Gathering::default();
+        all.add(&limits, ("ns", 1), Turn::Other, "cid").await;
+        limits.close(HERE, "ann", at(0), seconds(60));
+        limits.close(HERE, "bob", at(0), seconds(30));
+        assert_eq!(all.order().await, ["sent away"]);
+        drop(inside);
+        assert_eq!(
+            limits.closed(HERE, "cid", at(20)),
+            Some(Closed(seconds(10)))
+        );
     }
 
-    #[test]
-    fn a_clock_that_was_set_back_keeps_a_gate_closed_no_longer_than_was_asked() {
+    #[tokio::test]
+    async fn an_issuer_that_nobody_uses_is_forgotten() {
         let limits = Limits::new(1);
-        limits.close(HERE, at(100_000), seconds(60));
-        assert_eq!(limits.closed(HERE, at(0)), Some(Closed(seconds(60))));
+        let used = limits.enter("used", "ann", Turn::Other, at(0)).await;
+        drop(limits.enter("left", "ann", Turn::Other, at(0)).await);
+        limits.close("paused", "ann", at(0), seconds(60));
+        let known = |now| {
+            limits.gate("new", now);
+            let mut known: Vec<String> = limits.issuers().keys().cloned().collect();
+            limits.issuers().remove("new");
+            known.sort();
+            known
+        };
+        assert_eq!(known(at(59)), ["new", "paused", "used"]);
+        assert_eq!(known(at(60)), ["new", "used"]);
+        drop(used);
+        assert_eq!(known(at(60)), ["new"]);
     }
 }

@@ -18,6 +18,10 @@ const LOGIN_LASTS: Duration = Duration::from_mins(1);
 /// How long a login that is gone still serves those who are leaving.
 const FAREWELL: Duration = Duration::from_hours(1);
 
+/// How long a value is known again that nobody has asked about. Whatever is in use is looked at more often; after this a
+/// value counts as new, which allows one try more.
+const RECOGNISED_FOR: Duration = Duration::from_hours(24);
+
 /// Resources of one kind and namespace that are served from one place share a source.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Slot {
@@ -59,6 +63,8 @@ struct Recognised {
     since: String,
     /// The newest version that was looked at.
     newest: String,
+    /// When somebody last asked.
+    asked: Instant,
 }
 
 /// Made anew in every process and never shown: without it a print says nothing about the value.
@@ -172,10 +178,22 @@ impl Logins {
         value: &SecretValue,
         version: &str,
     ) -> String {
+        self.since_at(input, key, value, version, Instant::now())
+    }
+
+    fn since_at(
+        &self,
+        input: &Input,
+        key: &str,
+        value: &SecretValue,
+        version: &str,
+        now: Instant,
+    ) -> String {
         let print = self.salt.print(value);
         let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
         let place = (input.clone(), key.to_owned());
         if let Some(known) = values.get_mut(&place) {
+            known.asked = now;
             let late = not_newer(version, &known.newest);
             if known.print == print {
                 if !late {
@@ -192,7 +210,9 @@ impl Logins {
             print,
             since: version.to_owned(),
             newest: version.to_owned(),
+            asked: now,
         };
+        values.retain(|_, known| now.saturating_duration_since(known.asked) < RECOGNISED_FOR);
         values.insert(place, first);
         version.to_owned()
     }
@@ -258,6 +278,23 @@ mod tests {
         assert_eq!(since(&logins, "b", "12"), "12");
         assert_eq!(since(&logins, "a", "11"), "11");
         assert_eq!(since(&logins, "b", "13"), "12");
+    }
+
+    #[test]
+    fn a_value_that_nobody_asked_about_for_a_day_is_forgotten() {
+        let logins = Logins::default();
+        let value = SecretValue::new("a");
+        let start = Instant::now();
+        let ask = |secret: &str, hours: u64| {
+            let input = Input::secret("openstack", secret);
+            let now = start + Duration::from_hours(hours);
+            logins.since_at(&input, "password", &value, "10", now);
+            logins.values.lock().unwrap().len()
+        };
+        assert_eq!(ask("left", 0), 1);
+        assert_eq!(ask("used", 0), 2);
+        assert_eq!(ask("used", 20), 2);
+        assert_eq!(ask("new", 30), 2, "the one that is used, and the new one");
     }
 
     #[test]

@@ -14,6 +14,11 @@ pub const REVOKE_NOW: &str = "keyward.dev/revoke-now";
 /// On a resource: the version to go back to.
 pub const ROLLBACK: &str = "keyward.dev/rollback";
 
+/// On a resource that was restored from a backup: the uid of its former life, which is to be taken over.
+pub const TAKE_OVER: &str = "keyward.dev/take-over";
+/// On a resource that was restored from a backup: the uid of its former life, which is nobody's business any more.
+pub const LET_GO_OF: &str = "keyward.dev/let-go-of";
+
 /// On a resource whose kind has no field for it: `Revoke`, `Orphan` or `Retain`.
 pub const DELETION_POLICY: &str = "keyward.dev/deletion-policy";
 /// On a resource whose kind has no field for it: how long a version that nobody was seen holding is kept.
@@ -31,6 +36,8 @@ pub const KEYWARD: &str = "keyward";
 /// On a Secret of ours: its own record, from which a lost ledger can be made good.
 pub const VERSION: &str = "keyward.dev/version";
 pub const ISSUED_ID: &str = "keyward.dev/issued-id";
+/// What it bears at the issuer, if that is not the mark of this resource and version: it was taken over from a former life.
+pub const MARK: &str = "keyward.dev/mark";
 /// Ids that stood there before, newest first (in place, where what is issued bears no mark): what they name can be ended
 /// after the next value took their place.
 pub const ISSUED_BEFORE: &str = "keyward.dev/issued-before";
@@ -45,12 +52,16 @@ pub const CLAIM: &str = "keyward.dev/claim";
 pub const DIGEST: &str = "keyward.dev/digest";
 /// The keys that are ours, separated by commas, in a Secret that has others too (in place). Without it, all are.
 pub const KEYS: &str = "keyward.dev/keys";
-/// The Secret was there before, and its owner let us take it over (in place): it is given back, never deleted.
+/// The Secret was there before, and its owner let us take it over (in place): it is given back, unless what is in it is
+/// revoked.
 pub const ADOPTED: &str = "keyward.dev/adopted";
 /// The annotations that the resource asked for, as they were written last (in place).
 pub const ANNOTATIONS: &str = "keyward.dev/annotations";
 /// Whose it is and with what spec, so that it can be put in order even after its resource was removed by force.
 pub const SOURCE: &str = "keyward.dev/source";
+
+/// On a Secret that is not ours, by its owner: the name of the resource that may take it over (in place).
+pub const ADOPTABLE_BY: &str = "keyward.dev/adoptable-by";
 
 /// The finalizer of kinds that have none of their own.
 pub const GUARD: &str = "keyward.dev/guard";

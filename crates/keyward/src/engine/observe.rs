@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::DynamicObject;
 use kube::{Api, ResourceExt};
 use lifecycle::{
-    Answer, Bearer, Holder, IssuedId, Known, Listing, Lookalike, Owner, Purpose, Refusal,
-    SecretUid, Trouble, Verdict, Version,
+    Answer, Bearer, Former, Holder, IssuedId, Known, Listing, Lookalike, Mark, Owner, Purpose,
+    Refusal, SecretUid, Trouble, Verdict, Version,
 };
 use sources::{Source, Values};
 
@@ -16,9 +16,10 @@ use super::horizon::Horizon;
 use super::reader::Inputs;
 use super::recorded::{self, Damaged, Own};
 use super::trouble::Fault;
+use super::uncounted::Uncounted;
 use super::waiting::Awaited;
 use super::world::World;
-use super::{Key, Kind, names, obstacle, secrets};
+use super::{Key, Kind, former, names, obstacle, secrets};
 
 /// How many Secrets that are gone are remembered: their late events must not wake anybody.
 const MOST_GONE: usize = 16;
@@ -44,8 +45,15 @@ pub struct Sight {
     pub lookalikes: Vec<Lookalike>,
     pub anothers: Vec<String>,
     pub listed: bool,
+    pub crowded: Option<usize>,
+    /// Of one that is gone: only a Secret says that it ever was.
+    pub hearsay: bool,
     /// Something may be there that the ledger does not know: the next look lists.
     pub doubt: bool,
+    /// What was listed under the mark of a former life.
+    pub marks: Vec<(IssuedId, Mark)>,
+    /// The life that this resource had before it was restored, if nobody living has that uid.
+    pub former: Option<Former>,
     /// What the ledger on this resource must say of whom it is about.
     pub bearer: Bearer,
     /// The value that was chosen for the attempt that this pass began, until it is stored.
@@ -77,6 +85,7 @@ pub struct Sight {
     pub revoked: Vec<Version>,
     pub warned: Vec<Version>,
     pub failed: Option<(Purpose, Trouble)>,
+    pub uncounted: Uncounted,
     pub checked: Option<Timestamp>,
     /// The issuer was compared with the ledger in this pass.
     pub compared: bool,
@@ -117,12 +126,16 @@ pub struct Memory {
     pub last: Option<DynamicObject>,
     /// Failures in a row of reaching the API server.
     pub unreachable: u32,
+    /// Failures in a row that could not be written down.
+    pub uncounted: Uncounted,
     /// How often in a row a pass ended with nothing but the wish for another.
     pub again: u32,
     /// How often the remains of a departed resource were looked for.
     pub afterlife: usize,
     /// A Secret was seen that the last pass did not know of.
     pub doubt: bool,
+    /// Of a departed resource: this process never saw it, a Secret tells of it.
+    pub hearsay: bool,
 }
 
 impl Sight {
@@ -256,6 +269,11 @@ pub async fn observe(
         refuse_the_past(horizon, &object, &own.secrets)?;
     }
     memory.last = Some(object.clone());
+    let former = if gone {
+        None
+    } else {
+        former::find(world, kind.as_ref(), &object).await?
+    };
     let fresh_login = has_setbacks(&object);
     let reached = world.source(key.kind, &object, fresh_login).await?;
     let obstacle = if gone {
@@ -274,7 +292,11 @@ pub async fn observe(
         lookalikes: own.lookalikes,
         anothers: own.anothers,
         listed: own.listed,
+        crowded: own.crowded,
+        hearsay: gone && memory.hearsay,
         doubt,
+        former,
+        marks: Vec::new(),
         chosen: None,
         stored: Vec::new(),
         heirlooms: None,
@@ -299,6 +321,7 @@ pub async fn observe(
         revoked: Vec::new(),
         warned: Vec::new(),
         failed: None,
+        uncounted: memory.uncounted.clone(),
         checked: memory.checked,
         compared: false,
         obstacle,
@@ -314,9 +337,11 @@ impl Sight {
             lookalikes,
             anothers,
             listed,
+            crowded,
         } = own;
         (self.secrets, self.damaged, self.disputed) = (secrets, damaged, disputed);
         (self.lookalikes, self.anothers, self.listed) = (lookalikes, anothers, listed);
+        self.crowded = crowded;
     }
 
     /// The same, to be added to.
@@ -328,6 +353,7 @@ impl Sight {
             lookalikes: std::mem::take(&mut self.lookalikes),
             anothers: std::mem::take(&mut self.anothers),
             listed: self.listed,
+            crowded: self.crowded,
         }
     }
 }

@@ -7,10 +7,10 @@ use kube::ResourceExt;
 use kube::api::{DynamicObject, ObjectMeta};
 use lifecycle::{Because, Refusal, SecretName};
 
-use super::reader::Reader;
+use super::reader::{Input, Reader};
 use super::trouble::Fault;
 use super::world::World;
-use super::{Kind, Wish, names};
+use super::{Key, Kind, Wish, names};
 
 pub(super) async fn find(
     world: &World,
@@ -50,13 +50,50 @@ async fn in_the_way(
     }
     let api = world.secrets(&object.namespace().unwrap_or_default());
     let act = "looking what stands where ours should";
+    wait_for_name(world, kind, object, target);
     let found = world
         .timed(act, api.get_metadata_opt(target.as_str()))
         .await?;
-    Ok(found.and_then(|found| not_ours(kind, object, target, &found.metadata, wish.adopt)))
+    let refusal =
+        found.and_then(|found| not_ours(kind, object, target, &found.metadata, wish.adopt));
+    if refusal.is_none() {
+        has_name(world, kind, object);
+    }
+    Ok(refusal)
 }
 
-/// Why this Secret may not be taken over; `None` if it may.
+/// From now on a change of the Secret under this name wakes the resource, once.
+pub(super) fn wait_for_name(
+    world: &World,
+    kind: &dyn Kind,
+    object: &DynamicObject,
+    target: &SecretName,
+) {
+    if let Some(key) = key_of(world, kind, object) {
+        let secret = Input::secret(&key.namespace, target.as_str());
+        world.taken_names.wait(&key, secret);
+    }
+}
+
+/// Nobody else has the name that it wants.
+pub(super) fn has_name(world: &World, kind: &dyn Kind, object: &DynamicObject) {
+    if let Some(key) = key_of(world, kind, object) {
+        world.taken_names.forget(&key);
+    }
+}
+
+fn key_of(world: &World, kind: &dyn Kind, object: &DynamicObject) -> Option<Key> {
+    let known = |one: &std::sync::Arc<dyn Kind>| one.resource() == kind.resource();
+    Some(Key {
+        kind: world.kinds.iter().position(known)?,
+        namespace: object.namespace().unwrap_or_default(),
+        name: object.name_any(),
+        departed: None,
+    })
+}
+
+/// Why this Secret may not be taken over; `None` if it may: the spec asks for it, and the Secret itself allows it. Whoever
+/// writes resources may have no say over Secrets; an annotation there is the word of somebody who has.
 pub(super) fn not_ours(
     kind: &dyn Kind,
     object: &DynamicObject,
@@ -94,11 +131,24 @@ pub(super) fn not_ours(
     if found.deletion_timestamp.is_some() {
         return refusal(format!("the Secret {target} exists and is being deleted"));
     }
-    if adopt {
-        return None;
+    if !adopt {
+        return refusal(format!(
+            "the Secret {target} exists and is not this resource's"
+        ));
     }
+    let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
+    let allowed = found
+        .annotations
+        .as_ref()
+        .and_then(|annotations| annotations.get(names::ADOPTABLE_BY));
+    let overwrite = match allowed {
+        Some(allowed) if *allowed == name => return None,
+        Some(_) => " --overwrite",
+        None => "",
+    };
     refusal(format!(
-        "the Secret {target} exists and is not this resource's"
+        "the Secret {target} exists, and does not say that {name} may take it over; its owner can let it: kubectl annotate secret {target} -n {namespace} {}={name}{overwrite}",
+        names::ADOPTABLE_BY
     ))
 }
 

@@ -10,6 +10,7 @@ use super::facts::facts;
 use super::horizon::Horizon;
 use super::observe::{Memory, Sight, look_again, observe};
 use super::trouble::Fault;
+use super::uncounted::Uncounted;
 use super::world::World;
 use super::{Key, announce, counted, events, report};
 
@@ -50,6 +51,7 @@ pub async fn pass(
         for missed in world.waiting.set(key, &sight.awaited) {
             world.queue.sighted(key, missed);
         }
+        memory.uncounted = Uncounted::after(&facts(&sight, world.now(), world.started()));
     }
     counted::show_times(world, &sight);
     memory.checked = sight.checked;

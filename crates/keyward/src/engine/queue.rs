@@ -1,10 +1,13 @@
 //! Whose turn it is. Synchronous and small; waiting is done elsewhere.
 //!
-//! A resource is worked on by one worker at a time. Watch events only wake, and an event that shows nothing newer than
+//! A resource is worked on by one pass at a time. Watch events only wake, and an event that shows nothing newer than
 //! what the last pass itself saw or wrote wakes nobody: this is what makes a resting credential cost nothing.
+//!
+//! There is a line for each namespace and in it one for each issuer, served in turns, each first come first served. Whose
+//! namespace or issuer has its share under way ([`super::shares`]) stays in line, and others go first.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use tokio::sync::Notify;
@@ -12,6 +15,8 @@ use tokio::sync::Notify;
 use super::Key;
 use super::horizon::{Horizon, Sighting};
 use super::observe::Memory;
+use super::shares::{NOT_KNOWN, Shares, UnderWay};
+use super::turns::Turns;
 
 /// A sighting that no pass has covered yet, and how many more passes it may cause: one that was overtaken by a delete
 /// is never covered, and must not keep its resource awake for ever.
@@ -27,12 +32,20 @@ impl Pending {
             chances: 2,
         }
     }
+
+    fn may_change_the_issuer(&self) -> bool {
+        self.sighting.may_change_the_issuer()
+    }
 }
 
 #[derive(Default)]
 struct State {
     queued: bool,
     running: bool,
+    /// The one to which the last pass came. What it counts at while it is under way, and whose line it waits in.
+    issuer: Arc<str>,
+    /// It was seen to change while it was being worked on, and so may be at another issuer.
+    moved: bool,
     timer: Option<Timestamp>,
     horizon: Horizon,
     /// What woke the pass, and what was seen while it was under way. Judged when it ends: a pass that read something
@@ -41,14 +54,79 @@ struct State {
     memory: Memory,
 }
 
-#[derive(Default)]
 struct Inner {
-    ready: VecDeque<Key>,
+    /// By namespace, and in it by issuer.
+    ready: Turns<Turns<VecDeque<Key>>>,
+    under_way: UnderWay,
     states: HashMap<Key, State>,
     timers: BTreeSet<(Timestamp, Key)>,
 }
 
-#[derive(Default)]
+impl Inner {
+    fn state(&mut self, key: &Key) -> &mut State {
+        self.states.entry(key.clone()).or_default()
+    }
+
+    /// Puts it at the end of its line, if it is in none.
+    fn put_in_line(&mut self, key: &Key) {
+        let state = self.state(key);
+        if std::mem::replace(&mut state.queued, true) {
+            return;
+        }
+        let issuer = state.issuer.clone();
+        let line = self.ready.line(&key.namespace).line(&issuer);
+        line.push_back(key.clone());
+    }
+
+    /// It may be at another issuer than it was, and must not wait for the old one.
+    fn forget_its_issuer(&mut self, key: &Key) {
+        let state = self.state(key);
+        if state.running || &*state.issuer == NOT_KNOWN {
+            return;
+        }
+        let issuer = std::mem::take(&mut state.issuer);
+        if std::mem::replace(&mut state.queued, false) {
+            let line = self.ready.line(&key.namespace).line(&issuer);
+            line.retain(|other| other != key);
+            self.put_in_line(key);
+        }
+    }
+
+    /// Out of line and at work.
+    fn begin(&mut self, key: Key) -> Taken {
+        let state = self.states.entry(key.clone()).or_default();
+        state.queued = false;
+        state.running = true;
+        state.moved = false;
+        self.under_way.begin(&key.namespace, &state.issuer);
+        if let Some(at) = state.timer.take() {
+            self.timers.remove(&(at, key.clone()));
+        }
+        Taken {
+            memory: std::mem::take(&mut state.memory),
+            horizon: std::mem::take(&mut state.horizon),
+            key,
+        }
+    }
+
+    /// No longer at work.
+    fn end(&mut self, key: &Key, memory: Memory, horizon: Horizon) {
+        let state = self.states.entry(key.clone()).or_default();
+        state.running = false;
+        state.memory = memory;
+        state.horizon = horizon;
+        self.under_way.end(&key.namespace, &state.issuer);
+    }
+}
+
+/// Something to work on, with what is known of it.
+#[derive(Debug)]
+pub struct Taken {
+    pub key: Key,
+    pub memory: Memory,
+    pub horizon: Horizon,
+}
+
 pub struct Queue {
     inner: Mutex<Inner>,
     /// Something became ready.
@@ -78,6 +156,20 @@ pub enum Then {
 }
 
 impl Queue {
+    /// Where one namespace may have so many under way at one issuer.
+    pub fn new(concurrency: usize) -> Self {
+        Self {
+            inner: Mutex::new(Inner {
+                ready: Turns::default(),
+                under_way: UnderWay::new(Shares::of(concurrency)),
+                states: HashMap::new(),
+                timers: BTreeSet::new(),
+            }),
+            ready: Notify::new(),
+            timers: Notify::new(),
+        }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,19 +177,20 @@ impl Queue {
     /// Wakes a resource, unless what was seen is no news.
     pub fn sighted(&self, key: &Key, sighting: Sighting) {
         let mut inner = self.lock();
-        let state = inner.states.entry(key.clone()).or_default();
+        let state = inner.state(key);
         if state.running {
+            state.moved |= sighting.may_change_the_issuer();
             state.pending.push(Pending::new(sighting));
         } else if !state.horizon.covers(&sighting) {
             state.memory.doubt |= state.horizon.is_surprised_by(&sighting);
+            let may_move = sighting.may_change_the_issuer();
             if sighting.has_version() {
                 state.pending.push(Pending::new(sighting));
             }
-            if state.queued {
-                return;
+            if may_move {
+                inner.forget_its_issuer(key);
             }
-            state.queued = true;
-            inner.ready.push_back(key.clone());
+            inner.put_in_line(key);
             self.ready.notify_one();
         }
     }
@@ -120,54 +213,94 @@ impl Queue {
         self.timers.notify_one();
     }
 
-    /// The next in line, marked as being worked on.
-    pub fn take(&self) -> Option<(Key, Memory, Horizon)> {
+    /// The next in line for whom there is room, marked as being worked on.
+    pub fn take(&self) -> Option<Taken> {
         let mut inner = self.lock();
-        let key = inner.ready.pop_front()?;
-        let state = inner.states.entry(key.clone()).or_default();
-        state.queued = false;
-        state.running = true;
-        let memory = std::mem::take(&mut state.memory);
-        if key.departed.is_some() {
-            // Nothing but this memory tells how to reach its issuer, and a pass may be dropped before its end.
-            state.memory.last.clone_from(&memory.last);
-            state.memory.afterlife = memory.afterlife;
-        }
-        let horizon = std::mem::take(&mut state.horizon);
-        if let Some(at) = state.timer.take() {
-            inner.timers.remove(&(at, key.clone()));
-        }
-        if !inner.ready.is_empty() {
-            self.ready.notify_one();
-        }
-        Some((key, memory, horizon))
+        let Inner {
+            ready, under_way, ..
+        } = &mut *inner;
+        let key = ready.first(|namespace, issuers| {
+            if !under_way.has_room_for(namespace) {
+                return None;
+            }
+            issuers.first(|issuer, line| {
+                let has_room = under_way.has_room_at(issuer, namespace);
+                has_room.then(|| line.pop_front()).flatten()
+            })
+        })?;
+        Some(inner.begin(key))
     }
 
-    /// Puts in line again what was being worked on when its workers were dropped, as by a lost lease: no pass of theirs
-    /// will come to an end, and what one of them saw is forgotten.
-    pub fn take_up_what_was_dropped(&self) {
+    /// The same among those that have a value in hand which nobody else has, whatever else is under way.
+    pub fn take_one_with_a_value(&self) -> Option<Taken> {
         let mut inner = self.lock();
-        let Inner { ready, states, .. } = &mut *inner;
-        for (key, state) in states.iter_mut().filter(|(_, state)| state.running) {
-            state.running = false;
-            state.pending.clear();
-            if !state.queued {
-                state.queued = true;
-                ready.push_back(key.clone());
-            }
+        let holds = |(_, state): &(&Key, &State)| state.queued && state.memory.in_hand.is_some();
+        let (key, state) = inner.states.iter().find(holds)?;
+        let (key, issuer) = (key.clone(), state.issuer.clone());
+        let line = inner.ready.line(&key.namespace).line(&issuer);
+        line.retain(|other| *other != key);
+        Some(inner.begin(key))
+    }
+
+    /// Puts everything in line that has such a value and waits for its time.
+    pub fn hurry_those_with_a_value(&self) {
+        let mut inner = self.lock();
+        let resting = inner.states.iter().filter(|(_, state)| !state.running);
+        let holding = resting.filter(|(_, state)| state.memory.in_hand.is_some());
+        let holding: Vec<Key> = holding.map(|(key, _)| key.clone()).collect();
+        for key in &holding {
+            inner.put_in_line(key);
         }
+    }
+
+    /// Whether anything that is not under way has such a value.
+    pub fn has_values(&self) -> bool {
+        let inner = self.lock();
+        let mut memories = inner.states.values().map(|state| &state.memory);
+        memories.any(|memory| memory.in_hand.is_some())
+    }
+
+    /// A pass is to be for this issuer, whether there is room or not if it `must`. `false`: there is none, and it has to
+    /// [stand aside](Self::stand_aside).
+    pub fn comes_to(&self, key: &Key, issuer: &str, must: bool) -> bool {
+        let mut inner = self.lock();
+        let Inner {
+            under_way, states, ..
+        } = &mut *inner;
+        let Some(state) = states.get_mut(key) else {
+            return true;
+        };
+        if &*state.issuer == issuer {
+            return true;
+        }
+        if !must && !under_way.has_room_at(issuer, &key.namespace) {
+            return false;
+        }
+        under_way.end(&key.namespace, &state.issuer);
+        state.issuer = under_way.begin(&key.namespace, issuer);
+        // There may be room now where it was counted before.
+        self.ready.notify_one();
+        true
+    }
+
+    /// Puts a pass that did nothing yet in the line of the issuer to which it came.
+    pub fn stand_aside(&self, taken: Taken, issuer: &str) {
+        let mut inner = self.lock();
+        inner.end(&taken.key, taken.memory, taken.horizon);
+        let state = inner.state(&taken.key);
+        state.issuer = if state.moved { NOT_KNOWN } else { issuer }.into();
+        inner.put_in_line(&taken.key);
         self.ready.notify_one();
     }
 
     /// The pass is over. Events that came meanwhile and show something newer put it back in line at once.
-    pub fn finish(&self, key: &Key, memory: Memory, horizon: Horizon, then: &Then) {
+    pub fn finish(&self, taken: Taken, then: &Then) {
+        let key = &taken.key;
         let mut inner = self.lock();
-        let Some(state) = inner.states.get_mut(key) else {
-            return;
-        };
-        state.running = false;
-        state.memory = memory;
-        state.horizon = horizon;
+        inner.end(key, taken.memory, taken.horizon);
+        // There is room for another.
+        self.ready.notify_one();
+        let state = inner.state(key);
         // A pass that was cut short has seen nothing for certain: what woke it still stands, for the next one.
         let cut_short = matches!(then, Then::Retry { .. });
         let mut news = false;
@@ -183,28 +316,27 @@ impl Queue {
                 pending.chances = if kept { pending.chances - 1 } else { 0 };
             }
         }
+        if state.pending.iter().any(Pending::may_change_the_issuer) {
+            inner.forget_its_issuer(key);
+        }
         match then {
             Then::Forget if !news => {
                 inner.states.remove(key);
             }
-            Then::Retry { at } => {
-                state.timer = Some(*at);
-                inner.timers.insert((*at, key.clone()));
-                self.timers.notify_one();
-            }
+            Then::Retry { at } => self.set_timer(&mut inner, key, *at),
             Then::Wait { until } if !news => {
-                state.timer = *until;
                 if let Some(at) = *until {
-                    inner.timers.insert((at, key.clone()));
-                    self.timers.notify_one();
+                    self.set_timer(&mut inner, key, at);
                 }
             }
-            Then::Again | Then::Forget | Then::Wait { .. } => {
-                state.queued = true;
-                inner.ready.push_back(key.clone());
-                self.ready.notify_one();
-            }
+            Then::Again | Then::Forget | Then::Wait { .. } => inner.put_in_line(key),
         }
+    }
+
+    fn set_timer(&self, inner: &mut Inner, key: &Key, at: Timestamp) {
+        inner.state(key).timer = Some(at);
+        inner.timers.insert((at, key.clone()));
+        self.timers.notify_one();
     }
 
     /// Puts everything whose time has come in line, and says when the next comes.
@@ -219,9 +351,8 @@ impl Queue {
                 continue;
             };
             state.timer = None;
-            if !state.running && !state.queued {
-                state.queued = true;
-                inner.ready.push_back(key);
+            if !state.running {
+                inner.put_in_line(&key);
                 self.ready.notify_one();
             }
         }
@@ -268,177 +399,11 @@ impl Queue {
     /// Resources known, in line, and being worked on.
     pub fn load(&self) -> (usize, usize, usize) {
         let inner = self.lock();
-        let running = inner.states.values().filter(|state| state.running).count();
-        (inner.states.len(), inner.ready.len(), running)
+        let count = |which: fn(&&State) -> bool| inner.states.values().filter(which).count();
+        let queued = count(|state| state.queued);
+        (inner.states.len(), queued, count(|state| state.running))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(name: &str) -> Key {
-        Key {
-            kind: 0,
-            namespace: "ns".into(),
-            name: name.into(),
-            departed: None,
-        }
-    }
-
-    fn seen(version: &str) -> Sighting {
-        Sighting::Resource {
-            version: version.into(),
-        }
-    }
-
-    fn horizon(version: &str) -> Horizon {
-        Horizon {
-            resource: Some(version.into()),
-            ..Horizon::default()
-        }
-    }
-
-    #[test]
-    fn a_resource_is_in_line_once_however_often_it_is_seen() {
-        let queue = Queue::default();
-        queue.sighted(&key("a"), seen("1"));
-        queue.sighted(&key("a"), seen("2"));
-        assert!(queue.take().is_some());
-        assert!(queue.take().is_none());
-    }
-
-    #[test]
-    fn a_pass_that_read_something_older_than_what_woke_it_looks_again() {
-        let queue = Queue::default();
-        queue.sighted(&key("a"), seen("9"));
-        let (taken, memory, _) = queue.take().unwrap();
-        queue.finish(&taken, memory, horizon("8"), &Then::Wait { until: None });
-        let (taken, memory, _) = queue.take().expect("another look");
-        queue.finish(&taken, memory, horizon("9"), &Then::Wait { until: None });
-        assert!(queue.take().is_none());
-    }
-
-    #[test]
-    fn what_woke_a_pass_that_was_cut_short_wakes_the_next() {
-        let queue = Queue::default();
-        let at = |second| Timestamp::from_second(second).unwrap();
-        queue.sighted(&key("a"), seen("9"));
-        let (taken, memory, before) = queue.take().unwrap();
-        queue.finish(&taken, memory, before, &Then::Retry { at: at(10) });
-        assert!(queue.take().is_none(), "not before its time");
-        queue.due(at(10));
-        let (taken, memory, _) = queue.take().unwrap();
-        queue.finish(&taken, memory, horizon("8"), &Then::Wait { until: None });
-        assert!(
-            queue.take().is_some(),
-            "it read something older than what woke the first"
-        );
-    }
-
-    #[test]
-    fn our_own_writes_do_not_wake_us() {
-        let queue = Queue::default();
-        queue.sighted(&key("a"), seen("1"));
-        let (taken, memory, _) = queue.take().unwrap();
-        queue.sighted(&key("a"), seen("5"));
-        queue.finish(&taken, memory, horizon("7"), &Then::Wait { until: None });
-        queue.sighted(&key("a"), seen("7"));
-        assert!(queue.take().is_none());
-        queue.sighted(&key("a"), seen("8"));
-        assert!(queue.take().is_some());
-    }
-
-    #[test]
-    fn what_happens_during_a_pass_is_not_missed() {
-        let queue = Queue::default();
-        queue.sighted(&key("a"), seen("1"));
-        let (taken, memory, _) = queue.take().unwrap();
-        queue.sighted(
-            &key("a"),
-            Sighting::Secret {
-                uid: "s".into(),
-                version: "9".into(),
-            },
-        );
-        assert!(queue.take().is_none(), "never two workers on one resource");
-        queue.finish(&taken, memory, horizon("3"), &Then::Wait { until: None });
-        assert!(queue.take().is_some());
-    }
-
-    #[test]
-    fn what_was_dropped_in_mid_pass_is_taken_up_once_more_and_no_other() {
-        let queue = Queue::default();
-        for name in ["dropped", "at rest"] {
-            queue.sighted(&key(name), seen("1"));
-        }
-        let (dropped, ..) = queue.take().unwrap();
-        let (other, memory, _) = queue.take().unwrap();
-        queue.finish(&other, memory, horizon("1"), &Then::Wait { until: None });
-        queue.sighted(&dropped, seen("2"));
-        assert!(
-            queue.take().is_none(),
-            "as far as anybody knows it is worked on"
-        );
-        queue.take_up_what_was_dropped();
-        assert_eq!(queue.take().unwrap().0, key("dropped"));
-        assert!(queue.take().is_none());
-    }
-
-    #[test]
-    fn what_is_known_of_the_departed_outlives_a_dropped_pass() {
-        let queue = Queue::default();
-        let departed = Key {
-            departed: Some("uid".into()),
-            ..key("a")
-        };
-        let remains = Memory {
-            afterlife: 1,
-            ..Memory::default()
-        };
-        let now = Timestamp::from_second(1).unwrap();
-        queue.remember(departed, remains, now);
-        queue.due(now);
-        drop(queue.take().unwrap());
-        queue.take_up_what_was_dropped();
-        let (_, memory, _) = queue.take().unwrap();
-        assert_eq!(memory.afterlife, 1);
-    }
-
-    #[test]
-    fn timers_fire_when_due_and_tell_the_next() {
-        let queue = Queue::default();
-        let at = |second| Timestamp::from_second(second).unwrap();
-        for (name, second) in [("a", 10), ("b", 20)] {
-            queue.sighted(&key(name), seen("1"));
-            let (taken, memory, _) = queue.take().unwrap();
-            queue.finish(
-                &taken,
-                memory,
-                horizon("1"),
-                &Then::Wait {
-                    until: Some(at(second)),
-                },
-            );
-        }
-        assert_eq!(queue.due(at(5)), Some(at(10)));
-        assert!(queue.take().is_none());
-        assert_eq!(queue.due(at(12)), Some(at(20)));
-        assert_eq!(queue.take().unwrap().0, key("a"));
-    }
-
-    #[test]
-    fn what_went_while_a_watch_was_down_is_noticed() {
-        let queue = Queue::default();
-        queue.sighted(&key("a"), seen("1"));
-        let (taken, memory, _) = queue.take().unwrap();
-        let mut known = horizon("1");
-        known.secrets.insert("s".into(), "1".into());
-        queue.finish(&taken, memory, known, &Then::Wait { until: None });
-        queue.relisted(0, None, &HashSet::from([key("a")]));
-        queue.relisted_secrets(None, &HashSet::from(["s".to_owned()]));
-        assert!(queue.take().is_none());
-        queue.relisted_secrets(None, &HashSet::new());
-        assert!(queue.take().is_some());
-    }
-}
+mod tests;

@@ -22,7 +22,8 @@ use super::{Kind, names};
 /// Secrets in one page of a list.
 const PAGE: u32 = 250;
 
-/// More Secrets than any resource has of its own, in whatever state. What is beyond is not looked at.
+/// More Secrets than any resource has of its own, in whatever state. Where there are more that say they are, its own cannot
+/// be told from them, and nothing may be concluded from what was looked at.
 const MOST: usize = 32;
 
 /// More than any credential needs. A Secret that is larger is not kept in memory, and is not ours.
@@ -41,6 +42,8 @@ pub(super) struct Own {
     pub anothers: Vec<String>,
     /// All that bear the label were looked at, not only those that the ledger knows.
     pub listed: bool,
+    /// There are more than are looked at.
+    pub crowded: Option<usize>,
 }
 
 /// A Secret that lacks its record; what is known of it has the one that the ledger keeps.
@@ -244,16 +247,20 @@ pub(super) async fn look_for_more(
             if own.secrets.iter().any(known) {
                 continue;
             }
-            if secrets::agrees(&found.metadata, object) && more.len() < MOST {
+            if secrets::agrees(&found.metadata, object) {
                 more.push(found.name_any());
             } else if own.lookalikes.len() < MOST {
                 own.lookalikes.push(lookalike(kind, &found.metadata));
             }
         }
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
-            None => break,
+            Some(token) if more.len() <= MOST => page = page.continue_token(&token),
+            Some(_) | None => break,
         }
+    }
+    own.crowded = (more.len() > MOST).then_some(more.len());
+    if own.crowded.is_some() {
+        return Ok(());
     }
     for name in more {
         let found = world.timed("reading a Secret", api.get_opt(&name)).await?;

@@ -51,6 +51,8 @@ async fn look(world: &World, key: &Key) -> Result<(), Fault> {
             if !secrets::agrees(&secret.metadata, &object) {
                 let_copy_go(world, kind.as_ref(), secret).await?;
             } else if !is_the_original(&secret.metadata) {
+                // Whoever deletes it, or its namespace, shall not wait for us: it is nothing that we keep.
+                let_copy_go(world, kind.as_ref(), secret).await?;
                 tracing::warn!(
                     resource = %key, secret = secret.name_any(), uid,
                     "a Secret of a resource that is gone was restored or copied; it and its credential are left alone"
@@ -75,6 +77,7 @@ async fn look(world: &World, key: &Key) -> Result<(), Fault> {
         };
         let memory = Memory {
             last: Some(object),
+            hearsay: true,
             ..Memory::default()
         };
         world.queue.remember(departed, memory, world.now());
@@ -103,7 +106,7 @@ fn is_the_original(metadata: &ObjectMeta) -> bool {
 }
 
 /// The uids of all resources of this kind that we may look at, read live.
-async fn living(world: &World, kind: &dyn Kind) -> Result<HashSet<String>, Fault> {
+pub(super) async fn living(world: &World, kind: &dyn Kind) -> Result<HashSet<String>, Fault> {
     let act = "looking who is living";
     let client = || world.client.clone();
     let apis: Vec<Api<DynamicObject>> = match &world.options.scope {

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use lifecycle::{
-    Fingerprint, Holder, IssuedId, Minting, Role, SecretName, SecretUid, Stored, Version,
+    Fingerprint, Holder, IssuedId, Mark, Minting, Role, SecretName, SecretUid, Stored, Version,
 };
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -284,6 +284,46 @@ pub fn inherited(
     secret
 }
 
+/// A Secret of a former life of this resource, as one of this life's: value and role stay, the record is ours.
+pub fn reborn(
+    kind: &dyn Kind,
+    object: &DynamicObject,
+    present: &Secret,
+    record: &Record,
+    mark: &Mark,
+) -> Secret {
+    let intact = read(kind, present).is_some_and(|stored| stored.intact);
+    let mut secret = adopted(kind, object, present, record.version, &[]);
+    let note = |key: &str| present.annotations().get(key).cloned();
+    for kept in [names::KEYS, names::ADOPTED, names::ANNOTATIONS] {
+        match note(kept) {
+            Some(value) => annotate(&mut secret, kept, value),
+            None => {
+                secret.annotations_mut().remove(kept);
+            }
+        }
+    }
+    secret.annotations_mut().remove(names::CLAIM);
+    if let Some(role) = present.labels().get(names::ROLE) {
+        secret.labels_mut().insert(names::ROLE.into(), role.clone());
+    }
+    let uid = object.uid().unwrap_or_default();
+    secret
+        .owner_references_mut()
+        .retain(|owner| owner.uid == uid);
+    secret
+        .owner_references_mut()
+        .iter_mut()
+        .for_each(|owner| owner.controller = Some(true));
+    write_record(&mut secret, record);
+    annotate(&mut secret, names::MARK, mark.to_string());
+    if note(names::DIGEST).is_some() && intact {
+        let digest = digest_of(&uid, our_data(&secret));
+        annotate(&mut secret, names::DIGEST, digest);
+    }
+    secret
+}
+
 /// A Secret of ours whose labels, annotations or owner somebody took off, with all of them on it again.
 pub fn recorded_anew(
     kind: &dyn Kind,
@@ -297,7 +337,11 @@ pub fn recorded_anew(
     if owners.iter().all(|owner| Some(&owner.uid) != uid.as_ref()) {
         owners.extend(ours.owner_references().iter().cloned());
     }
+    let mark = secret.annotations().get(names::MARK).cloned();
     write_record(&mut secret, record);
+    if let Some(mark) = mark {
+        annotate(&mut secret, names::MARK, mark);
+    }
     if !agrees(&secret.metadata, object) {
         write_source(&mut secret, kind, object);
     }
@@ -364,6 +408,7 @@ pub const RECORD: &[&str] = &[
     names::ADOPTED,
     names::ANNOTATIONS,
     names::CREATED,
+    names::MARK,
 ];
 
 fn write_record(secret: &mut Secret, record: &Record) {
@@ -371,6 +416,8 @@ fn write_record(secret: &mut Secret, record: &Record) {
     annotate(secret, names::ISSUED_ID, record.id.to_string());
     annotate(secret, names::PRINT, record.print.to_string());
     annotate(secret, names::MINTED, record.minted.to_string());
+    // Whatever was in it before, this bears the mark of its version.
+    secret.annotations_mut().remove(names::MARK);
     match record.expires {
         Some(expires) => annotate(secret, names::EXPIRES, expires.to_string()),
         None => {

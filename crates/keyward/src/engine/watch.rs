@@ -288,6 +288,7 @@ impl Follower<Secret> for Secrets {
         let version = secret.resource_version().unwrap_or_default();
         wake_owner(world, secret, &Sighting::Secret { uid, version });
         wake_users_of_login(world, secret);
+        wake_who_wants_its_name(world, secret);
     }
 
     fn gone(&mut self, world: &World, secret: &PartialObjectMeta<Secret>) {
@@ -299,6 +300,7 @@ impl Follower<Secret> for Secrets {
             },
         );
         wake_users_of_login(world, secret);
+        wake_who_wants_its_name(world, secret);
         if let (Some(namespace), Some(name)) = (&secret.metadata.namespace, &secret.metadata.name) {
             world.logins.gone(&Input::secret(namespace, name));
         }
@@ -375,6 +377,16 @@ fn wake_users_of_login(world: &World, secret: &PartialObjectMeta<Secret>) {
         world.logins.seen(Input::secret(namespace, name), &version);
     }
     wake_users(world, &Input::secret(namespace, name), &version);
+}
+
+/// A Secret under a name that others want: it may be theirs now, or gone.
+fn wake_who_wants_its_name(world: &World, secret: &PartialObjectMeta<Secret>) {
+    let metadata = &secret.metadata;
+    if let (Some(namespace), Some(name)) = (&metadata.namespace, &metadata.name) {
+        for key in world.taken_names.changed(&Input::secret(namespace, name)) {
+            world.queue.sighted(&key, Sighting::Other);
+        }
+    }
 }
 
 fn wake_users(world: &World, input: &Input, version: &str) {

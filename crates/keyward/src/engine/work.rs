@@ -1,25 +1,24 @@
-//! The operator at work: workers, timers, and the end.
+//! The operator at work: leading or not, timers, what becomes of a resource after a pass, and the end.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use lifecycle::ClusterId;
 use tokio_util::sync::CancellationToken;
 
-use super::horizon::Horizon;
 use super::lease::{self, Standing};
 use super::limits::Limits;
 use super::logins::Logins;
 use super::observe::Memory;
-use super::pass::{Outcome, pass};
+use super::pass::Outcome;
+use super::passes::Passes;
 use super::queue::{Queue, Then};
 use super::report::Pruned;
+use super::taken_names::TakenNames;
 use super::trouble::Fault;
 use super::waiting::Waiting;
 use super::watch::watch;
@@ -29,9 +28,6 @@ use crate::telemetry::Telemetry;
 
 /// The longest sleep: a clock that jumps, or a machine that slept, is noticed within this time.
 const LONGEST_SLEEP: Duration = Duration::from_hours(1);
-
-/// How many answers in a row must be older than an earlier one before they are taken for the truth.
-const BELIEVE_THE_PAST_AFTER: u32 = 5;
 
 /// How often in a row a resource is taken up again without a pause. Whoever is faster than us now and then is no reason
 /// to wait; an API server that answers every write as if somebody were is.
@@ -75,10 +71,11 @@ impl Engine {
             identity,
             limits: Limits::new(options.per_issuer),
             telemetry: Telemetry::new(options.push.clone()),
+            queue: Queue::new(options.concurrency),
             options,
-            queue: Queue::default(),
             logins: Logins::default(),
             waiting: Waiting::default(),
+            taken_names: TakenNames::default(),
             ready,
             started: Mutex::new(clock.now()),
             clock,
@@ -97,14 +94,15 @@ impl Engine {
 
     /// Works until it is told to stop; then lets passes that are under way come to their end.
     pub async fn run(&self, stop: CancellationToken) {
-        let Some(lease) = self.world.options.lease.clone() else {
-            self.lead(stop).await;
-            return;
+        let world = &self.world;
+        let passes = Passes::default();
+        let _timers = AbortOnDrop(tokio::spawn(keep_time(world.clone())).abort_handle());
+        let Some(lease) = world.options.lease.clone() else {
+            self.lead(&stop, &passes).await;
+            return passes.end(world).await;
         };
         while !stop.is_cancelled() {
             let elected = tokio::sync::Notify::new();
-            let ours = stop.child_token();
-            let world = &self.world;
             let hold = lease::hold(
                 &world.client,
                 &lease,
@@ -114,52 +112,42 @@ impl Engine {
             );
             let lead = async {
                 tokio::select! {
-                    () = elected.notified() => {}
-                    () = stop.cancelled() => return,
+                    () = elected.notified() => {
+                        *world.started.lock().unwrap_or_else(PoisonError::into_inner) = world.now();
+                        self.lead(&stop, &passes).await;
+                    }
+                    () = passes.go_on_with_values(world) => {}
+                    () = stop.cancelled() => {}
                 }
-                *world.started.lock().unwrap_or_else(PoisonError::into_inner) = world.now();
-                world.queue.take_up_what_was_dropped();
-                self.lead(ours.clone()).await;
+                passes.end(world).await;
             };
-            // Told to stop, the lease is held until the last pass has come to its end: `lead` ends by itself then. Only
-            // a lost lease drops what is under way, because somebody else may have taken it up already.
+            // Told to stop, the lease is held until the last pass has come to its end: `lead` ends by itself then. A lost
+            // lease keeps new passes from being begun, and ends none: one may hold a value that nobody else has. What it
+            // may still do then, `World::may_begin` says.
             tokio::select! {
-                () = hold => ours.cancel(),
+                () = hold => {}
                 () = lead => {}
             }
             world.telemetry.rotations.forget_all();
         }
-        lease::release(&self.world.client, &lease).await;
+        passes.end(world).await;
+        lease::release(&world.client, &lease).await;
     }
 
-    async fn lead(&self, stop: CancellationToken) {
-        let world = self.world.clone();
-        let watches = tokio::spawn(watch(world.clone()));
-        let timers = tokio::spawn(keep_time(world.clone()));
-        let workers: Vec<_> = (0..world.options.concurrency.max(1))
-            .map(|_| tokio::spawn(work(world.clone(), stop.clone())))
-            .collect();
-        let _abort = AbortOnDrop(vec![watches.abort_handle(), timers.abort_handle()]);
-        let _workers = AbortOnDrop(
-            workers
-                .iter()
-                .map(tokio::task::JoinHandle::abort_handle)
-                .collect(),
-        );
-        stop.cancelled().await;
-        for worker in workers {
-            let _ = worker.await;
+    async fn lead(&self, stop: &CancellationToken, passes: &Passes) {
+        let _watches = AbortOnDrop(tokio::spawn(watch(self.world.clone())).abort_handle());
+        tokio::select! {
+            () = passes.begin_all(&self.world) => {}
+            () = stop.cancelled() => {}
         }
     }
 }
 
-struct AbortOnDrop(Vec<tokio::task::AbortHandle>);
+struct AbortOnDrop(tokio::task::AbortHandle);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
-        for task in &self.0 {
-            task.abort();
-        }
+        self.0.abort();
     }
 }
 
@@ -191,74 +179,22 @@ async fn keep_time(world: Arc<World>) {
     }
 }
 
-async fn work(world: Arc<World>, stop: CancellationToken) {
-    loop {
-        let Some((key, memory, horizon)) = world.queue.take() else {
-            tokio::select! {
-                () = world.queue.ready.notified() => continue,
-                () = stop.cancelled() => return,
-            }
-        };
-        let held = memory.in_hand.is_some();
-        if stop.is_cancelled() && !held {
-            return;
-        }
-        let turn = turn(&world, key, memory, horizon);
-        world.limits.pass(turn).await;
-    }
-}
-
-/// One resource's turn. A panic in it is this resource's trouble and nobody else's.
-async fn turn(world: &World, key: Key, mut memory: Memory, mut horizon: Horizon) {
-    let begun = Instant::now();
-    let result = AssertUnwindSafe(pass(world, &key, &mut memory, &mut horizon))
-        .catch_unwind()
-        .await;
-    world
-        .telemetry
-        .pass(world.kinds[key.kind].controller(), begun.elapsed());
-    let then = match result {
-        Ok(Ok(outcome)) => {
-            memory.unreachable = 0;
-            settle(world, &key, &mut memory, outcome).await
-        }
-        Ok(Err(fault)) => {
-            memory.unreachable = memory.unreachable.saturating_add(1);
-            if matches!(fault, Fault::Past) && memory.unreachable > BELIEVE_THE_PAST_AFTER {
-                // It stays in the past: the cluster itself was set back, as by a restore.
-                horizon = Horizon::default();
-            }
-            tracing::warn!(resource = %key, kind = world.kinds[key.kind].controller(), %fault, "pass cut short; trying again");
-            Then::Retry {
-                at: later(world.now(), pause(memory.unreachable)),
-            }
-        }
-        Err(_) => {
-            world.telemetry.panicked(world.kinds[key.kind].controller());
-            tracing::error!(resource = %key, kind = world.kinds[key.kind].controller(), "a pass panicked; others go on");
-            Then::Retry {
-                at: later(world.now(), SignedDuration::from_mins(1)),
-            }
-        }
-    };
-    if key.departed.is_none() {
-        // Only what outlives its resource has to remember it. Kept for everyone, this would be most of our memory.
-        memory.last = None;
-    }
-    world.queue.finish(&key, memory, horizon, &then);
-}
-
 /// One second, doubled each time, a minute at most.
-fn pause(failures: u32) -> SignedDuration {
+pub(super) fn pause(failures: u32) -> SignedDuration {
     SignedDuration::from_secs(1 << failures.saturating_sub(1).min(6))
         .min(SignedDuration::from_mins(1))
 }
 
-fn later(now: Timestamp, span: SignedDuration) -> Timestamp {
+pub(super) fn later(now: Timestamp, span: SignedDuration) -> Timestamp {
     now.checked_add(span).unwrap_or(now)
 }
 
-async fn settle(world: &World, key: &Key, memory: &mut Memory, outcome: Outcome) -> Then {
+pub(super) async fn settle(
+    world: &World,
+    key: &Key,
+    memory: &mut Memory,
+    outcome: Outcome,
+) -> Then {
     let again = std::mem::take(&mut memory.again);
     match outcome {
         Outcome::Rest { wake } if key.departed.is_none() => Then::Wait { until: wake },
@@ -315,4 +251,5 @@ fn in_its_afterlife(world: &World, key: &Key, memory: &mut Memory) -> Then {
 fn forget(world: &World, key: &Key) {
     world.telemetry.rotations.forget(key);
     world.logins.forget(key);
+    world.taken_names.forget(key);
 }

@@ -18,6 +18,8 @@ use super::logins::{Logins, Opened, Slot};
 use super::queue::Queue;
 use super::reader::{self, Inputs, Reader};
 use super::report::Pruned;
+use super::taken_names::TakenNames;
+use super::this_pass;
 use super::trouble::Fault;
 use super::waiting::Waiting;
 use super::watch::Scope;
@@ -27,7 +29,8 @@ use crate::telemetry::{Push, Telemetry};
 #[derive(Debug, Clone)]
 pub struct Options {
     pub scope: Scope,
-    /// Resources worked on at once. Most of them wait for a place at their issuer or at the API server.
+    /// Resources of one namespace that are worked on at once at one issuer. Most of them wait, for a place there or at the
+    /// API server. A namespace or an issuer may have twice as many, all together eight times as many.
     pub concurrency: usize,
     /// Requests under way per issuer.
     pub per_issuer: usize,
@@ -82,6 +85,7 @@ pub struct World {
     pub telemetry: Telemetry,
     pub logins: Logins,
     pub waiting: Waiting,
+    pub taken_names: TakenNames,
     pub ready: Readiness,
     pub clock: Clock,
     pub(super) standing: Standing,
@@ -156,21 +160,23 @@ impl World {
         act: &'static str,
         turn: Turn,
     ) -> Result<Place, Trouble> {
-        let entered = self.limits.enter(source.place(), turn, self.now()).await;
+        let (place, login) = (source.place(), source.login_name());
+        let entered = self.limits.enter(place, login, turn, self.now()).await;
         entered.map_err(|closed| sent_away(act, closed))
     }
 
     /// As [`World::at_issuer`], for who has a place already and for what is no load on the issuer while it waits.
     ///
-    /// *Guarantees:* nothing is sent while the issuer has asked us to wait. Its "wait" to this request is a "wait" to
-    /// all that follow.
+    /// *Guarantees:* nothing is sent while the issuer has asked this login to wait. Its "wait" to this request is a "wait"
+    /// to all that follow with the same login; to a second login, one for all.
     pub async fn at_issuer_unlimited<T>(
         &self,
         source: &Arc<dyn Source>,
         act: &'static str,
         request: impl Future<Output = Result<T, SourceError>>,
     ) -> Result<T, Trouble> {
-        if let Some(closed) = self.limits.closed(source.place(), self.now()) {
+        let (place, login) = (source.place(), source.login_name());
+        if let Some(closed) = self.limits.closed(place, login, self.now()) {
             return Err(sent_away(act, closed));
         }
         let begun = Instant::now();
@@ -185,10 +191,10 @@ impl World {
             && trouble.kind == TroubleKind::Throttled
             && let Some(wait) = trouble.wait
         {
-            self.limits.close(source.place(), self.now(), wait);
+            self.limits.close(place, login, self.now(), wait);
         }
         if let Some(ahead) = source.skew() {
-            self.telemetry.clock_skew(source.place(), ahead);
+            self.telemetry.clock_skew(place, ahead);
         }
         self.telemetry.issuer_request(
             act,
@@ -203,9 +209,22 @@ impl World {
         self.standing.lasts(Duration::ZERO)
     }
 
-    /// Minting and destroying is begun only while the lease outlasts it.
+    /// Minting and destroying is begun only while the lease outlasts it, as far as it can.
+    ///
+    /// Such a request may take as long as any, and while it is under way nobody else should think it dead. But a lease is
+    /// renewed in thirds: most of the time it has two thirds or more of its length left, and never its whole length. Who
+    /// asked for more than it has between two renewals would never begin. So what is asked for is the length of a
+    /// request, or half of the lease if that is less: it is there as long as renewals come in time, and is missing as
+    /// soon as one is late by a sixth.
+    ///
+    /// A request that takes longer than that may be under way when somebody else leads. That is the case of a process
+    /// that died in the midst of it, which the rules expect: what it makes bears a mark, and what it ends is over.
+    /// Everything else that a pass writes is refused if somebody else wrote before, or creates a Secret under a name that
+    /// only its version has.
     pub fn may_begin(&self, act: &'static str) -> Result<(), Fault> {
-        let needed = self.options.effect_timeout.min(Duration::from_secs(5));
+        let request = self.options.effect_timeout;
+        let lease = self.options.lease.as_ref();
+        let needed = lease.map_or(request, |lease| request.min(lease.gives()));
         if self.standing.lasts(needed) {
             Ok(())
         } else {
@@ -225,6 +244,9 @@ impl World {
     }
 
     /// The source for a resource, and what it was opened with. Something missing is a refusal, not a fault.
+    ///
+    /// Where the namespace or the issuer has its share under way, the pass ends here, before it has done anything, and is
+    /// put in line.
     pub(super) async fn source(
         &self,
         index: usize,
@@ -232,6 +254,10 @@ impl World {
         fresh: bool,
     ) -> Result<Reached, Fault> {
         let mut reached = self.reach(index, object, fresh).await?;
+        if let Ok(source) = &reached.source {
+            let place = source.place();
+            this_pass::comes_to(place, |key, must| self.queue.comes_to(key, place, must)).await;
+        }
         if object.metadata.deletion_timestamp.is_some()
             && let Ok(source) = &reached.source
             && let Some(source) = source.for_one_who_leaves()
@@ -307,9 +333,10 @@ impl World {
     }
 }
 
-/// Not sent: the issuer asked somebody else to wait, and so us.
+/// Not sent: the issuer asked somebody with our login to wait, or everybody.
 fn sent_away(act: &str, Closed(left): Closed) -> Trouble {
-    let detail = format!("{act}: the issuer asked for a pause, which is kept by all");
+    let detail =
+        format!("{act}: the issuer asked for a pause, which is kept by all whom it concerns");
     Trouble {
         wait: Some(left),
         ..Trouble::new(TroubleKind::Throttled, detail)

@@ -13,6 +13,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use keyward::controllers::addresses::Allowed;
 use keyward::controllers::openstack::appcred::AppCred;
 use keyward::engine::Options;
 use kube::api::{
@@ -163,8 +164,14 @@ impl Cloud {
     }
 
     pub(crate) async fn operator_with(&self, options: Options) -> Running {
-        self.start(vec![Arc::new(AppCred::new(false))], options)
-            .await
+        let allowed = Allowed::Only(vec![self.proxy.url().parse().unwrap()]);
+        self.operator_reaching(allowed, options).await
+    }
+
+    /// An operator that may speak to these Keystones.
+    pub(crate) async fn operator_reaching(&self, allowed: Allowed, options: Options) -> Running {
+        let kind = AppCred::new(false).reaching(allowed);
+        self.start(vec![Arc::new(kind)], options).await
     }
 
     pub(crate) async fn create(&self) {

@@ -93,6 +93,30 @@ impl Cluster {
         self.add_secret_with(name, data, json!({})).await;
     }
 
+    /// Whose owner lets this resource take it over.
+    pub(crate) async fn add_adoptable_secret(&self, name: &str, data: &Value, by: &str) {
+        let metadata = json!({ "annotations": { "keyward.dev/adoptable-by": by } });
+        self.add_secret_with(name, data, metadata).await;
+    }
+
+    /// The owner of a Secret lets this resource take it over.
+    pub(crate) async fn let_adopt(&self, secret: &str, by: &str) {
+        let patch = json!({ "metadata": { "annotations": { "keyward.dev/adoptable-by": by } } });
+        self.secrets()
+            .patch(secret, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .unwrap();
+    }
+
+    /// As a Secret that was adopted before there was such a word.
+    pub(crate) async fn forbid_adoption(&self, secret: &str) {
+        let patch = json!({ "metadata": { "annotations": { "keyward.dev/adoptable-by": null } } });
+        self.secrets()
+            .patch(secret, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .unwrap();
+    }
+
     pub(crate) async fn add_secret_with(&self, name: &str, data: &Value, mut metadata: Value) {
         metadata["name"] = name.into();
         let secret = json!({

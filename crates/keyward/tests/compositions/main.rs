@@ -277,6 +277,17 @@ fn every_bootstrap_path_lets_go_of_the_field() {
         let token = manifest(file, "GitLabPersonalAccessToken");
         assert_eq!(token["spec"]["adoptExistingSecret"], true, "{file}");
     }
+    // And its Secret must say who may take it over.
+    let by_hand = manifest("bootstrap-by-hand.yaml", "Secret");
+    let sealed = manifest("bootstrap-gitops.yaml", "SealedSecret");
+    for metadata in [
+        &by_hand["metadata"],
+        &sealed["spec"]["template"]["metadata"],
+        &external["spec"]["target"]["template"]["metadata"],
+    ] {
+        let allowed = &metadata["annotations"]["keyward.dev/adoptable-by"];
+        assert_eq!(allowed, "gitlab-root", "{metadata}");
+    }
 }
 
 /// Every name that a running operator can show, with the labels of its series.

@@ -112,7 +112,7 @@ impl Forge {
             login: login.id,
         };
         forge
-            .add_secret(ROOT, &json!({ "token": login.value.reveal() }))
+            .add_adoptable_secret(ROOT, &json!({ "token": login.value.reveal() }), "root")
             .await;
         forge
     }

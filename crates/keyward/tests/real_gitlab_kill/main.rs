@@ -104,6 +104,7 @@ impl Ground {
 /// create, rotate, retire, delete, with somebody who uses the token all along. Every life has a GitLab of its own.
 async fn live(ground: &Ground, name: String, how: How, kill: Option<Kill>) -> Life {
     let forge = Forge::new(ground.stage(how), &name).await;
+    forge.let_adopt(NAME).await;
     let killer = Killer::new(ground.upstream.clone(), kill).await;
     killer.strike_at(forge.faults());
     let credential = forge.credential(NAME);

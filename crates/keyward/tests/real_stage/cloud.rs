@@ -122,6 +122,13 @@ impl Cloud {
             .unwrap();
     }
 
+    /// The operator of this namespace, allowed to speak to this Keystone.
+    pub(crate) fn launch(&self, proxy: Option<&str>) -> Launch {
+        let mut launch = self.own.launch(proxy);
+        launch.more = vec!["--allow-keystone-url".to_owned(), self.proxy.url()];
+        launch
+    }
+
     pub(crate) fn faults(&self) -> &Faults {
         self.proxy.faults()
     }

@@ -91,7 +91,18 @@ impl Forge {
         forge
             .put_secret(ROOT, json!({ "token": login.value.reveal() }))
             .await;
+        // As the sample has it.
+        forge.let_adopt(ROOT).await;
         forge
+    }
+
+    /// The owner of the login lets this resource take it over.
+    pub(crate) async fn let_adopt(&self, by: &str) {
+        let patch = json!({ "metadata": { "annotations": { "keyward.dev/adoptable-by": by } } });
+        self.secrets()
+            .patch(ROOT, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .unwrap();
     }
 
     /// Somebody writes a value into a Secret that is there.

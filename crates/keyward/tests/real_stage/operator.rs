@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -37,6 +38,7 @@ impl Launch {
             .unwrap();
         let log_from = log.metadata().unwrap().len();
         let child = Command::new(env!("CARGO_BIN_EXE_keyward"))
+            .arg0(mark())
             .args(["run", "--controllers", self.controller])
             .args(["--listen", "127.0.0.1:0"])
             .args(["--log-level", "trace", "--namespaces"])
@@ -45,7 +47,6 @@ impl Launch {
             .env_clear()
             .env("KUBECONFIG", &self.kubeconfig)
             .env("HOSTNAME", &self.name)
-            .env("OF", mark())
             .envs(self.zone.map(|zone| ("TZ", zone)))
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
@@ -140,13 +141,16 @@ impl Operator {
         sum
     }
 
-    /// Command line and environment, as everybody on the machine may see them.
+    /// Command line and environment, as far as we may see them.
     pub(crate) fn seen_from_outside(&self) -> Vec<u8> {
-        let read = |what: &str| std::fs::read(format!("/proc/{}/{what}", self.pid()));
-        [read("cmdline"), read("environ")]
-            .into_iter()
-            .flat_map(Result::unwrap_or_default)
-            .collect()
+        let mut seen = std::fs::read(format!("/proc/{}/cmdline", self.pid())).unwrap();
+        seen.extend(self.environment().unwrap_or_default());
+        seen
+    }
+
+    /// `None` unless we are an administrator: the operator keeps its memory to itself.
+    pub(crate) fn environment(&self) -> Option<Vec<u8>> {
+        std::fs::read(format!("/proc/{}/environ", self.pid())).ok()
     }
 }
 
@@ -157,12 +161,12 @@ impl Drop for Operator {
 }
 
 /// A shell that waits for our end, however it comes, and then ends the operators that are still there. A number that
-/// meanwhile belongs to somebody else's process is told by its environment.
+/// meanwhile belongs to somebody else's process is told by the name that it was called by.
 fn kill_if_we_die(pid: u32) {
     const WATCH: &str = r#"trap '' INT TERM HUP
         while read -r pid; do pids="$pids $pid"; done
         for pid in $pids; do
-            grep -qsF "KEYWARD-TEST-$1" "/proc/$pid/environ" && kill -9 "$pid"
+            grep -qsF "KEYWARD-TEST-$1" "/proc/$pid/cmdline" && kill -9 "$pid"
         done"#;
     static GUARD: OnceLock<Mutex<ChildStdin>> = OnceLock::new();
     #[expect(
@@ -183,8 +187,8 @@ fn kill_if_we_die(pid: u32) {
     let _ = writeln!(guard, "{pid}");
 }
 
-/// The mark of this test process in an operator's environment.
-pub(crate) fn mark() -> String {
+/// What this test process calls its operators.
+fn mark() -> String {
     format!("KEYWARD-TEST-{}", std::process::id())
 }
 

@@ -62,7 +62,8 @@ impl Stage {
         }
         self.add_secret("login", &data).await;
         if self.kind == Kind::SelfRotating {
-            self.add_secret("target", &self.provide("first")).await;
+            let data = self.provide("first");
+            self.add_adoptable_secret("target", &data, NAME).await;
         }
     }
 

@@ -37,7 +37,13 @@ fn take_the_next<'a>(
     let next = heirlooms
         .filter(|heirloom| heirloom.credential.is_some())
         .min_by_key(|heirloom| (heirloom.credential, &heirloom.secret))?;
-    let highest = facts.secrets.iter().map(|stored| stored.version).max();
+    let spent = facts
+        .resource
+        .as_ref()
+        .and_then(|resource| resource.ledger.is());
+    let spent = spent.map(|ledger| ledger.high);
+    let numbers = facts.secrets.iter().map(|stored| stored.version);
+    let highest = numbers.chain(spent).max();
     let step = Step::TakeOver {
         secret: next.secret.clone(),
         uid: next.uid.clone(),

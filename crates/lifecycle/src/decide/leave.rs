@@ -2,13 +2,14 @@
 
 use jiff::Timestamp;
 
+use super::mint::answer;
 use super::recover::{discard, let_lookalikes_go, sweep};
 use super::retire::{give_back, release, retire_the_superseded, stays};
 use super::scene::{Choice, Scene, Waits, entry_of, is_blank, is_draft, listing};
 use crate::schedule::later;
 use crate::{
     Because, Change, Deletion, Entry, Facts, Ledger, LedgerState, Next, Purpose, Question,
-    Resource, Setback, Step, Stored, TroubleKind, Version,
+    Resource, Setback, Step, Stored, TroubleKind, Verdict, Version,
 };
 
 pub(super) fn revokes(facts: &Facts) -> bool {
@@ -240,6 +241,8 @@ pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Choice {
         named: None,
         rotate: None,
         rollback: None,
+        take_over: None,
+        let_go_of: None,
         revoke_now: false,
     };
     let guarded = facts
@@ -260,6 +263,13 @@ pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Choice {
     if let Some(draft) = facts.secrets.iter().find(|stored| is_draft(stored)) {
         return discard(draft);
     }
+    if facts.hearsay
+        && revokes(facts)
+        && let Some(entry) = ledger.retiring.first()
+        && let Some(choice) = try_what_it_holds(&s, entry, waits)
+    {
+        return without_notes(facts, choice, waits);
+    }
     let choice = let_lookalikes_go(&s, waits)
         .or_else(|| retire_the_superseded(&s, waits))
         .or_else(|| let_go_of_secrets(&s, waits))
@@ -273,7 +283,7 @@ pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Choice {
     if let Some(choice) = choice {
         return without_notes(facts, choice, waits);
     }
-    if !facts.issuer.lists || !facts.issuer.revokes || !revokes(facts) {
+    if !facts.issuer.lists || !facts.issuer.revokes || !revokes(facts) || facts.hearsay {
         return Choice::rest(Because::Finished);
     }
     match listing(facts) {
@@ -294,12 +304,44 @@ pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Choice {
     }
 }
 
+/// Anybody who may create Secrets can write one that says it outlived a resource. Who has the value of a credential may as
+/// well end it: so it is tried first, and one that lets nobody in is only taken away. `None`: it may be ended.
+fn try_what_it_holds(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
+    let stored = s.stored(entry.version)?;
+    match answer(s.facts.works.as_ref(), entry.version) {
+        None => {
+            let question = Question::Works(entry.version);
+            Some(Choice::ask(question, Because::Departed))
+        }
+        Some(Ok(Verdict::Works)) => None,
+        Some(Err(trouble)) => Some(s.setback(Purpose::Retire, trouble)),
+        Some(Ok(Verdict::Refused)) if !stored.leaving => {
+            let step = Step::Fence {
+                secret: stored.name.clone(),
+                uid: stored.uid.clone(),
+                version: stored.version,
+            };
+            Some(Choice::act(step, Because::Departed))
+        }
+        Some(Ok(Verdict::Refused)) if stored.holders.is_empty() => Some(Choice {
+            because: Because::Departed,
+            ..release(stored)
+        }),
+        Some(Ok(Verdict::Refused)) => {
+            let because = Because::HeldByConsumers;
+            waits.held(because, stored.version, &stored.holders, None);
+            Some(Choice::rest(because))
+        }
+    }
+}
+
 /// Where a living resource would get a note, a departed one is simply looked at again a little later.
 fn without_notes(facts: &Facts, choice: Choice, waits: &mut Waits) -> Choice {
     if !matches!(choice.next, Next::Do(Step::Record { .. })) {
         return choice;
     }
-    let wait = crate::backoff(crate::TroubleKind::Unreachable, 4, &facts.uid);
+    let count = facts.uncounted.saturating_add(4);
+    let wait = crate::backoff(crate::TroubleKind::Unreachable, count, &facts.uid);
     waits.until(choice.because, crate::schedule::later(facts.now, wait));
     Choice::rest(choice.because)
 }

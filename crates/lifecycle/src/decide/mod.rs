@@ -2,6 +2,7 @@
 
 mod begin;
 mod check;
+mod former;
 mod inherit;
 mod leave;
 mod mint;
@@ -28,6 +29,8 @@ const POLICY: &[Check] = &[
     recover::rebuild_a_ledger_overtaken, // Secrets know more than the ledger: nothing else can be trusted before
     recover::count_what_is_spent,        // before anything is begun: no number is used twice
     recover::tell_of_lookalikes,
+    former::take_over, // before strays are settled: what it brings is current, not on its way out
+    former::tell,
     recover::mend_records, // what a Secret no longer says of itself is neither found nor woken by
     leave::take_everything_out_of_service, // closes the open intent, so that nothing new is published any more
     mint::publish_what_is_stored,          // a stored version nobody sees helps nobody
@@ -81,6 +84,10 @@ fn with_resource(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Optio
     if resource.suspended {
         return Some(Choice::rest(Because::Suspended));
     }
+    if let Some(count) = facts.crowded {
+        waits.shown_with(Because::TooManySecrets, format!("{count} or more"));
+        return Some(Choice::rest(Because::TooManySecrets));
+    }
     match &resource.ledger {
         LedgerState::Is(ledger) => by_policy(
             &Scene {
@@ -104,7 +111,8 @@ fn by_policy(scene: &Scene, waits: &mut Waits) -> Option<Choice> {
 /// New, or lost? Only the Secrets and the issuer can tell; nothing is minted before both were looked at.
 fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Option<Choice> {
     // Before the Secrets are judged by: a predecessor's have no record yet, and are versions too.
-    if resource.ledger == LedgerState::Absent
+    let taking_over = former::is_asked_for(facts, resource);
+    if (resource.ledger == LedgerState::Absent || taking_over)
         && let Some(choice) = inherit::take_over(facts)
     {
         return Some(choice);
@@ -120,7 +128,8 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
             Err(Some(trouble)) => {
                 // There is no ledger to write the failure into, and writing one would hide that it was lost.
                 let because = trouble.reason();
-                let wait = crate::schedule::uncounted_wait(trouble, &facts.uid);
+                let failures = facts.uncounted;
+                let wait = crate::schedule::uncounted_wait(trouble, failures, &facts.uid);
                 waits.trouble(trouble, crate::schedule::later(facts.now, wait));
                 return Some(Choice::rest(because));
             }
@@ -133,8 +142,15 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
     let anothers = matches!(resource.ledger, LedgerState::OfAnother(_));
     if nothing_issued && nothing_stored && anothers && !resource.deleting {
         // A copy, or restored under a new uid: it begins a life of its own, and owes nothing to the one it names.
-        let because = Because::LedgerOfAnother;
-        return Some(Choice::record(Change::Disown, Ledger::default(), because));
+        let fresh = Ledger {
+            former: former::as_found(facts),
+            ..Ledger::default()
+        };
+        return Some(Choice::record(
+            Change::Disown,
+            fresh,
+            Because::LedgerOfAnother,
+        ));
     }
     if nothing_issued && nothing_stored && (never_written || resource.deleting) {
         let fresh = Ledger::default();

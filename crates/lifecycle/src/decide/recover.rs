@@ -43,6 +43,10 @@ pub(super) fn condemn_in_an_emergency(s: &Scene, _: &mut Waits) -> Option<Choice
 /// A Secret with a number, or reserved for a number, that the ledger never gave out: the ledger went back in time. Or it
 /// speaks of its Secrets as they are not: somebody edited it.
 pub(super) fn rebuild_a_ledger_overtaken(s: &Scene, waits: &mut Waits) -> Option<Choice> {
+    // What is being taken over has numbers beyond the ledger until all of it is.
+    if super::former::is_under_way(s) {
+        return None;
+    }
     let beyond = |stored: &Stored| {
         !is_draft(stored) && stored.version.max(stored.claim.unwrap_or_default()) > s.ledger.high
     };
@@ -91,6 +95,9 @@ fn misnamed<'a>(s: &'a Scene) -> impl Iterator<Item = &'a Stored> {
 /// A Secret with a number that the ledger never gave out, of which it cannot be shown that it is ours: what was in it may
 /// be dead. The number is spent all the same, so that no name is used twice; but only as far as a ledger may have gone back.
 pub(super) fn count_what_is_spent(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    if super::former::is_under_way(s) {
+        return None;
+    }
     let near = |version: &Version| {
         let furthest = s.ledger.high.serial.saturating_add(MOST_SPENT);
         *version > s.ledger.high && version.serial <= furthest
@@ -164,6 +171,28 @@ fn deleted_lookalike<'a>(
 /// The lost ledger may have opened one more rotation than can be seen, and its request may still be under way. So that
 /// no number is used twice, the next serial counts as spent.
 pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
+    let ledger = rebuild_with(facts, resource, resource.named.as_ref());
+    let kept = resource
+        .ledger
+        .is()
+        .and_then(|ledger| ledger.former.clone());
+    if super::former::is_asked_for(facts, resource) {
+        let ledger = super::former::taken(facts, ledger);
+        return Choice::record(Change::Rebuilt, ledger, Because::TakingOver);
+    }
+    let ledger = Ledger {
+        former: kept,
+        ..ledger
+    };
+    Choice::record(Change::Rebuilt, ledger, Because::LedgerLost)
+}
+
+/// As [`rebuild`], where consumers were told of this Secret last.
+pub(super) fn rebuild_with(
+    facts: &Facts,
+    resource: &Resource,
+    told: Option<&SecretName>,
+) -> Ledger {
     let issued = |stored: &Stored| {
         let mut listing = facts.issued.is()?.iter();
         listing.find(|issued| Some(&issued.id) == stored.id.as_ref())
@@ -180,7 +209,7 @@ pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
         // What the issuer does not have is dead, or was never ours: it is cleared away as a stray.
         .filter(|stored| alive(stored) || stored.role == Role::Target)
         .collect();
-    let named = |stored: &Stored| resource.named.as_ref() == Some(&stored.name);
+    let named = |stored: &Stored| told == Some(&stored.name);
     // Stable: those of one version stay in the order of their age, but for the one that consumers were told of.
     complete.sort_by_key(|stored| (stored.version, !named(stored)));
     complete.dedup_by_key(|stored| stored.version);
@@ -228,14 +257,13 @@ pub(super) fn rebuild(facts: &Facts, resource: &Resource) -> Choice {
     let high = Version::new(highest.next_serial().serial, u32::MAX);
     // The rotate annotation stands as it did before the loss: taking it for a new wish would rotate for nothing.
     let handled = resource.rotate.clone();
-    let ledger = Ledger {
+    Ledger {
         current,
         retiring,
         high,
         handled,
         ..Ledger::default()
-    };
-    Choice::record(Change::Rebuilt, ledger, Because::LedgerLost)
+    }
 }
 
 /// In place, a value that was overwritten may still be in use, and only the lost ledger knew since when. It gets the

@@ -118,10 +118,10 @@ fn may_go(s: &Scene, entry: &Entry, holders: &[Holder], waits: &mut Waits) -> bo
             Because::InOverlap,
             Some(later(superseded, s.facts.policy.overlap)),
         ),
-        Retire::AfterGrace(grace) => (
-            Because::InGrace,
-            Some(earlier(entry.deadline, later(superseded, grace))),
-        ),
+        Retire::AfterGrace(grace) => {
+            let deadline = earlier(entry.deadline, later(superseded, grace));
+            (Because::InGrace, Some(by_both_clocks(s, deadline)))
+        }
         Retire::WhenExpired => (Because::AwaitingExpiry, entry.expires),
     };
     let kept = later(superseded, s.facts.policy.rollback);
@@ -158,8 +158,14 @@ fn past_holders(s: &Scene, entry: &Entry) -> Option<Because> {
         }),
         Retire::WhenReleased | Retire::WhenExpired => None,
     };
-    let over = entry.closed || declared.is_some_and(|deadline| deadline <= s.now());
+    let passed = |deadline| by_both_clocks(s, deadline) <= s.now();
+    let over = entry.closed || declared.is_some_and(passed);
     over.then_some(Because::GraceOver)
+}
+
+/// When a deadline has passed by our clock and by the issuer's. Ours may have jumped ahead: nobody is passed over for that.
+fn by_both_clocks(s: &Scene, deadline: Timestamp) -> Timestamp {
+    later(deadline, s.facts.behind)
 }
 
 /// A grace period that was declared may come to its end sooner by a changed spec, never later.

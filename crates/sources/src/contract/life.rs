@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lifecycle::{Mark, Minting, TroubleKind, Verdict, Version};
+use lifecycle::{Mark, Minting, Owner, TroubleKind, Verdict, Version};
 
 use super::{
     ENDS_NOTHING, MINTS_NOTHING, NO_SUCH_FAULT, NOT_THIS_KIND, NOTHING_FOREIGN, Shown, Suite,
@@ -26,8 +26,11 @@ impl Suite<'_> {
         for (version, minted) in [(first, &one), (second, &two)] {
             let is_listed = listed
                 .iter()
-                .any(|issued| issued.version == version && issued.id == minted.id);
-            assert!(is_listed, "version {version} is listed with its id");
+                .any(|issued| issued.marked && issued.version == version && issued.id == minted.id);
+            assert!(
+                is_listed,
+                "version {version} is listed with its id, as marked"
+            );
         }
         self.clean_up(&owner).await;
         Shown::Passed
@@ -78,6 +81,8 @@ impl Suite<'_> {
             assert_eq!(listed.len(), 1, "an owner sees its own and no other");
             assert_eq!(listed[0].id, minted.id);
         }
+        self.a_record_says_less_than_the_mark(&ours, &neighbour)
+            .await;
         self.clean_up(&ours).await;
         assert_eq!(
             self.list(&neighbour).await.len(),
@@ -88,6 +93,19 @@ impl Suite<'_> {
         self.clean_up(&neighbour).await;
         self.clean_up(&same_uid_elsewhere).await;
         Shown::Passed
+    }
+
+    /// Each has one credential. What is recorded of the neighbour's does not make it ours, nor ours another version.
+    async fn a_record_says_less_than_the_mark(&self, ours: &Owner, neighbour: &Owner) {
+        let own = self.list(ours).await;
+        let mut recorded = own.clone();
+        recorded.extend(self.list(neighbour).await);
+        for known in &mut recorded {
+            known.version = Version::new(7, 7);
+        }
+        let listed = self.source.list(ours, &recorded).await;
+        let listed = listed.unwrap_or_else(|error| panic!("a listing must succeed here: {error}"));
+        assert_eq!(listed, own, "as the marks say, and not as is recorded");
     }
 
     pub(super) async fn a_foreign_name_is_never_taken_for_ours(&self) -> Shown {

@@ -132,10 +132,8 @@ impl Suite<'_> {
 
     /// A name that no other run uses.
     fn name(&self, text: &str) -> String {
-        let digest: String = self.run[..4]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        format!("{text} {digest}")
+        let [a, b, c, d, ..] = self.run;
+        let run = u32::from_be_bytes([a, b, c, d]);
+        format!("{text} {run:x}")
     }
 }

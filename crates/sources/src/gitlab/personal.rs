@@ -51,15 +51,18 @@ pub struct PersonalToken {
     server: Arc<Server>,
     /// The value that stands in the Secret now.
     login: Option<SecretValue>,
+    login_name: String,
     key: String,
 }
 
 impl PersonalToken {
     /// `key` is where the value stands in the Secret. Sends nothing.
     pub fn new(server: Arc<Server>, login: Option<&SecretValue>, key: &str) -> Self {
+        let login = login.and_then(super::token_of);
         Self {
+            login_name: server.name_of(login.as_ref()),
             server,
-            login: login.and_then(super::token_of),
+            login,
             key: key.into(),
         }
     }
@@ -88,6 +91,10 @@ impl Source for PersonalToken {
 
     fn place(&self) -> &str {
         self.server.place()
+    }
+
+    fn login_name(&self) -> &str {
+        &self.login_name
     }
 
     async fn list(&self, _owner: &Owner, _recorded: &[Issued]) -> Result<Vec<Issued>, SourceError> {
@@ -233,9 +240,9 @@ impl PersonalToken {
             return Err(Self::rejected(what, another));
         }
         let proved = match proof.borne_by(&token.name) {
-            Borne::ThisMark => true,
-            Borne::AnotherMark => false,
-            Borne::NoMark => proof.recorded,
+            Borne::This => true,
+            Borne::Another => false,
+            Borne::Nothing => proof.recorded,
         };
         if !proved {
             let detail = format!(

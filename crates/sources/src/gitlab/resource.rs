@@ -38,6 +38,7 @@ pub struct ResourceTokens {
     pub(super) home: Home,
     /// `None`: it is not there any more; a token can still end itself.
     login: Option<SecretValue>,
+    login_name: String,
     key: String,
 }
 
@@ -64,6 +65,7 @@ impl ResourceTokens {
             None => None,
         };
         Ok(Self {
+            login_name: server.name_of(login.as_ref()),
             server,
             home,
             login,
@@ -101,8 +103,8 @@ impl ResourceTokens {
 
     fn must_bear(&self, what: &str, proof: &Proof<'_>, token: &Token) -> Result<(), SourceError> {
         match proof.borne_by(&token.name) {
-            Borne::ThisMark => Ok(()),
-            Borne::AnotherMark | Borne::NoMark => {
+            Borne::This => Ok(()),
+            Borne::Another | Borne::Nothing => {
                 let detail = format!(
                     "it was not ended: at GitLab it does not bear the name of this version, so that it may be anybody's; {CORRECT_OR_DELETE}"
                 );
@@ -124,6 +126,10 @@ impl Source for ResourceTokens {
 
     fn place(&self) -> &str {
         self.server.place()
+    }
+
+    fn login_name(&self) -> &str {
+        &self.login_name
     }
 
     async fn list(&self, owner: &Owner, recorded: &[Issued]) -> Result<Vec<Issued>, SourceError> {

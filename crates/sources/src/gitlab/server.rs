@@ -176,6 +176,11 @@ impl Server {
         noted.is_some_and(|at| at.elapsed() < PREPARED_HOLDS)
     }
 
+    /// What tells this login from others here, without telling it.
+    pub(super) fn name_of(&self, login: Option<&SecretValue>) -> String {
+        login.map_or_else(String::new, |login| format!("{:016x}", self.print(login)))
+    }
+
     /// Tells values apart, and means nothing outside of this process.
     fn print(&self, value: &SecretValue) -> u64 {
         self.prints.hash_one(value.expose())
@@ -201,6 +206,18 @@ struct Metadata {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn logins_are_told_apart_without_being_told() {
+        let server = Server::new("https://gitlab.example", &Settings::default()).unwrap();
+        let name = |value: &str| server.name_of(Some(&SecretValue::new(value)));
+        assert_eq!(name("glpat-ann"), name("glpat-ann"));
+        assert_ne!(name("glpat-ann"), name("glpat-bob"));
+        assert!(!name("glpat-ann").contains("ann"));
+        let other = Server::new("https://gitlab.example", &Settings::default()).unwrap();
+        let there = other.name_of(Some(&SecretValue::new("glpat-ann")));
+        assert_ne!(name("glpat-ann"), there, "it means nothing elsewhere");
+    }
 
     #[test]
     fn a_server_below_a_path_is_another_place() {

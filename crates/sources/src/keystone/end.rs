@@ -59,15 +59,15 @@ impl Keystone {
             return Err(seen.error(TroubleKind::Unexpected, detail));
         }
         match proof.borne_by(&credential.name) {
-            Borne::ThisMark if credential.user == user => self.session.note_known_here(name),
-            Borne::NoMark if self.is_own(by) && credential.user == own && proof.recorded => {
+            Borne::This if credential.user == user => self.session.note_known_here(name),
+            Borne::Nothing if self.is_own(by) && credential.user == own && proof.recorded => {
                 let over = self.is_over(&found, &seen)?;
                 if !over && !self.lets_in(proof.values, name).await? {
                     let why = "its name at Keystone is not ours, and no value that lets anybody in proves it to be this resource's";
                     return Err(self.left_alone(what, by, why));
                 }
             }
-            Borne::ThisMark | Borne::AnotherMark | Borne::NoMark => {
+            Borne::This | Borne::Another | Borne::Nothing => {
                 let why = "at Keystone it does not bear the name of this version, so that it may be anybody's";
                 return Err(self.left_alone(what, by, why));
             }

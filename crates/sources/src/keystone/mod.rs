@@ -106,6 +106,10 @@ impl Source for Keystone {
         self.session.place()
     }
 
+    fn login_name(&self) -> &str {
+        self.session.login_name()
+    }
+
     fn draft(&self, _mark: &Mark, random: &[u8; 32]) -> Values {
         Values::new().with(AC_SECRET, crate::secret::text_of(random))
     }

@@ -52,6 +52,8 @@ pub struct Who {
 pub struct Session {
     server: Arc<Server>,
     who: Who,
+    /// The user and its domain, as one text.
+    login: String,
     state: Mutex<State>,
     seat: Seat,
     /// One login at a time: those who wait for it share its token.
@@ -77,6 +79,7 @@ impl fmt::Debug for Session {
 impl Session {
     pub fn new(server: Arc<Server>, who: Who, password: Password) -> Self {
         Self {
+            login: format!("{}@{}", who.user, who.user_domain),
             who,
             state: Mutex::new(State::new(password, Standing::Untried)),
             seat: server.refusals().seat(),
@@ -142,6 +145,10 @@ impl Session {
 
     pub(super) fn who(&self) -> &Who {
         &self.who
+    }
+
+    pub(super) fn login_name(&self) -> &str {
+        &self.login
     }
 
     pub(super) fn place(&self) -> &str {

@@ -39,8 +39,9 @@ pub struct TokenSpecBase {
     pub rotation_strategy: RotationStrategy,
     /// Where the token is put.
     pub export: Export,
-    /// A Secret of that name that is not Keyward's may be taken over. Only the one key is written; everything else in
-    /// it stays.
+    /// A Secret of that name that is not Keyward's may be taken over, if its owner allows it there by the annotation
+    /// `keyward.dev/adoptable-by` with the name of this resource. Only the one key is written; everything else in it
+    /// stays.
     #[serde(default)]
     pub adopt_existing_secret: bool,
     /// Address of GitLab, without `/api/v4`. The operator speaks only to those it was allowed to.

@@ -108,7 +108,7 @@ impl Stage {
         let scenery = Arc::new(Scenery::start().await?);
         let teller = Arc::new(Teller::new(speed));
         let auditor = Arc::new(Mutex::new(Auditor::default()));
-        let operator = Operator::start(scenery.config()?)?;
+        let operator = Operator::start(scenery.config()?, &scenery.keystone_url())?;
         let mut tasks = Vec::new();
         for (who, lingers) in [(Who::Api, 0), (Who::Worker, 3500)] {
             let consumer = Consumer {

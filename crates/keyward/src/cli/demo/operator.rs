@@ -6,6 +6,7 @@ use kube::{Client, Config};
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
+use crate::controllers::addresses::Allowed;
 use crate::controllers::{self, Reach};
 use crate::engine::world::Clock;
 use crate::engine::{Engine, Options};
@@ -17,8 +18,12 @@ pub(crate) struct Operator {
 }
 
 impl Operator {
-    /// Starts it; whatever goes wrong later shows in what it does not do.
-    pub(crate) fn start(config: Config) -> std::io::Result<Self> {
+    /// Starts it, allowed to speak to this Keystone; whatever goes wrong later shows in what it does not do.
+    pub(crate) fn start(config: Config, keystone: &str) -> std::io::Result<Self> {
+        let reach = Reach {
+            keystone_urls: Allowed::Only(keystone.parse().into_iter().collect()),
+            ..Reach::default()
+        };
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("operator")
@@ -28,7 +33,7 @@ impl Operator {
             let Ok(client) = Client::try_from(config) else {
                 return;
             };
-            let Ok(kinds) = controllers::named(&["appcred".to_owned()], &Reach::default()) else {
+            let Ok(kinds) = controllers::named(&["appcred".to_owned()], &reach) else {
                 return;
             };
             if let Ok(engine) =

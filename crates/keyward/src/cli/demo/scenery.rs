@@ -75,6 +75,11 @@ impl Scenery {
             .map_err(|error| Failure::of_request("storing the password", &error))
     }
 
+    /// Where Keyward finds Keystone.
+    pub(crate) fn keystone_url(&self) -> String {
+        self.books.url_for(Who::Keyward)
+    }
+
     /// As the operator that runs a Keystone would write it.
     async fn say_where_keystone_is(&self) -> Result<(), Failure> {
         let resource = ApiResource::erase::<KeystoneAPI>(&());
@@ -85,7 +90,7 @@ impl Scenery {
         }))
         .map_err(stage_failure)?;
         let status = json!({ "status": {
-            "apiEndpoints": { "internal": self.books.url_for(Who::Keyward) },
+            "apiEndpoints": { "internal": self.keystone_url() },
             "conditions": [{ "type": "Ready", "status": "True" }],
         } });
         let written = async {

@@ -134,7 +134,7 @@ impl Stage {
             "is started again, remembers nothing, and looks at what is there",
         );
         *self.operator.lock().unwrap_or_else(PoisonError::into_inner) =
-            Operator::start(self.scenery.config()?)?;
+            Operator::start(self.scenery.config()?, &self.scenery.keystone_url())?;
         self.until("recovery from the crash", || self.scenery.is_settled())
             .await?;
         self.tell_how_soon(old.as_ref());

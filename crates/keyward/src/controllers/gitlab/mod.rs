@@ -25,14 +25,13 @@ use crate::api::gitlab::shared::GITLAB_COM;
 use crate::api::gitlab::{
     GitLabGroupAccessToken, GitLabPersonalAccessToken, GitLabProjectAccessToken,
 };
+use crate::controllers::addresses::{Allowed, BaseUrl};
 use crate::engine::events::{Happening, Note};
 use crate::engine::report::Report;
 use crate::engine::trouble::Fault;
 use crate::engine::{Closed, Kind, Reader, Terms, Wish, names};
 use cycles::Dependencies;
 use place::{Place, Places};
-
-pub use place::{Allowed, BaseUrl};
 
 /// A leaving resource whose tokens cannot be revoked is let go after this time, with a warning that names them: they
 /// end by themselves.

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use http::Uri;
 use kube::api::DynamicObject;
 use lifecycle::{Because, Refusal};
 use serde::{Deserialize, Serialize};
@@ -14,6 +13,7 @@ use sources::{SecretValue, Source};
 use super::Which;
 use super::spec::invalid;
 use crate::api::gitlab::shared::{CaBundleRef, GITLAB_COM, SecretKeyRef};
+use crate::controllers::addresses::{Allowed, BaseUrl, list};
 use crate::engine::{Closed, Held, Reader};
 
 /// Everything of a spec that a source is opened with. It is what is written down when a token is made, so that the token
@@ -95,89 +95,6 @@ impl Place {
 
     pub(super) fn text(&self) -> String {
         serde_json::json!(self).to_string()
-    }
-}
-
-/// An address that the operator may speak to: scheme, host and port exactly, and every path below its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BaseUrl {
-    scheme: String,
-    host: String,
-    port: u16,
-    path: String,
-}
-
-impl std::str::FromStr for BaseUrl {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not an address such as https://gitlab.example.com");
-        let uri: Uri = text.parse().map_err(|_| wrong())?;
-        let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
-            return Err(wrong());
-        };
-        let scheme = scheme.to_ascii_lowercase();
-        let default_port = match scheme.as_str() {
-            "https" => 443,
-            "http" => 80,
-            _ => return Err(wrong()),
-        };
-        let path = uri.path().trim_end_matches('/');
-        let odd = |part: &str| part == "." || part == ".." || part.contains('%');
-        let plain = uri.query().is_none()
-            && !text.contains('#')
-            && !authority.as_str().contains('@')
-            && !uri.host().unwrap_or_default().is_empty()
-            && !path.split('/').any(odd);
-        if !plain {
-            return Err(wrong());
-        }
-        Ok(Self {
-            scheme,
-            host: authority.host().to_ascii_lowercase(),
-            port: authority.port_u16().unwrap_or(default_port),
-            path: path.to_owned(),
-        })
-    }
-}
-
-impl BaseUrl {
-    pub(super) fn covers(&self, other: &Self) -> bool {
-        let same_origin =
-            (&self.scheme, &self.host, self.port) == (&other.scheme, &other.host, other.port);
-        let below = other
-            .path
-            .strip_prefix(&self.path)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        same_origin && below
-    }
-
-    fn text(&self) -> String {
-        let Self {
-            scheme,
-            host,
-            port,
-            path,
-        } = self;
-        match (scheme.as_str(), port) {
-            ("https", 443) | ("http", 80) => format!("{scheme}://{host}{path}"),
-            _ => format!("{scheme}://{host}:{port}{path}"),
-        }
-    }
-}
-
-/// Which addresses may be spoken to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Allowed {
-    /// These, and what is below them; gitlab.com alone if there are none.
-    Only(Vec<BaseUrl>),
-    /// For who speaks to none of them and only tells what would be done.
-    Any,
-}
-
-impl Default for Allowed {
-    fn default() -> Self {
-        Self::Only(Vec::new())
     }
 }
 
@@ -302,15 +219,16 @@ impl Places {
 
     /// Checked when connecting, by the address as it is then.
     fn may_speak_to(&self, base_url: &str) -> Result<(), Refusal> {
-        let wanted: BaseUrl = base_url.parse().map_err(invalid)?;
+        let wanted: BaseUrl = base_url
+            .parse()
+            .map_err(|wrong| invalid(format!("baseURL is {wrong}")))?;
         let Allowed::Only(allowed) = &self.allowed else {
             return Ok(());
         };
         if !allowed.iter().any(|allowed| allowed.covers(&wanted)) {
-            let known: Vec<String> = allowed.iter().map(BaseUrl::text).collect();
             return Err(invalid(format!(
                 "baseURL {base_url} is not among the addresses this operator may speak to ({}); whoever runs it can allow it with --allow-base-url",
-                known.join(", ")
+                list(allowed)
             )));
         }
         Ok(())
@@ -370,47 +288,6 @@ async fn login(reader: &mut Reader<'_>, secret: &str, key: &str) -> Result<Secre
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn url(text: &str) -> BaseUrl {
-        text.parse().unwrap()
-    }
-
-    #[test]
-    fn only_the_same_server_and_what_is_below_its_path_is_allowed() {
-        let allowed = url("https://git.example.com/gitlab");
-        for good in [
-            "https://git.example.com/gitlab",
-            "https://GIT.example.com:443/gitlab/",
-            "https://git.example.com/gitlab/team",
-        ] {
-            assert!(allowed.covers(&url(good)), "{good}");
-        }
-        for bad in [
-            "http://git.example.com/gitlab",
-            "https://git.example.com:8443/gitlab",
-            "https://git.example.com.evil.example/gitlab",
-            "https://git.example.com/gitlab-evil",
-            "https://git.example.com/",
-        ] {
-            assert!(!allowed.covers(&url(bad)), "{bad}");
-        }
-    }
-
-    #[test]
-    fn an_address_with_anything_hidden_in_it_is_none() {
-        for bad in [
-            "https://user:word@git.example.com",
-            "https://git.example.com?x=1",
-            "https://git.example.com/a/../b",
-            "https://git.example.com/%2e%2e",
-            "ftp://git.example.com",
-            "git.example.com",
-            "/api",
-            "",
-        ] {
-            assert!(bad.parse::<BaseUrl>().is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn without_a_list_only_gitlab_com_is_spoken_to() {

@@ -19,6 +19,7 @@ use super::nodes;
 use crate::api::keystone::{
     KeystoneApplicationCredential, KeystoneApplicationCredentialSpec as Spec,
 };
+use crate::controllers::addresses::Allowed;
 use crate::engine::conditions::whole_second;
 use crate::engine::events::{self, Happening, Note};
 use crate::engine::kind::tells_plainly;
@@ -47,6 +48,15 @@ impl AppCred {
         Self {
             resource: ApiResource::erase::<KeystoneApplicationCredential>(&()),
             keystones: Keystones::new(plain_http),
+        }
+    }
+
+    /// Speaking to these Keystones and no others; where none is named, to Services of the resource's namespace.
+    #[must_use]
+    pub fn reaching(self, allowed: Allowed) -> Self {
+        Self {
+            keystones: self.keystones.reaching(allowed),
+            ..self
         }
     }
 

@@ -16,6 +16,7 @@ use known::Known;
 pub(super) use known::{Address, Login};
 
 use crate::api::keystone::{KeystoneAPI, KeystoneApiSpec, KeystoneApiStatus};
+use crate::controllers::addresses::{Allowed, BaseUrl, NoAddress, list};
 use crate::engine::trouble::Fault;
 use crate::engine::{Closed, Held, Reader};
 
@@ -30,6 +31,7 @@ const REVOKE_AS_ADMIN: &str = "keyward.dev/revoke-as-admin";
 #[derive(Debug)]
 pub(super) struct Keystones {
     pub(super) resource: ApiResource,
+    allowed: Allowed,
     known: Known,
     /// What the last look at each namespace's KeystoneAPI showed, for those who report.
     seen: Mutex<HashMap<String, Result<(), Amiss>>>,
@@ -69,9 +71,14 @@ impl Keystones {
     pub(super) fn new(plain_http: bool) -> Self {
         Self {
             resource: ApiResource::erase::<KeystoneAPI>(&()),
+            allowed: Allowed::default(),
             known: Known::new(plain_http),
             seen: Mutex::default(),
         }
+    }
+
+    pub(super) fn reaching(self, allowed: Allowed) -> Self {
+        Self { allowed, ..self }
     }
 
     pub(super) fn within(self, request_timeout: Duration) -> Self {
@@ -145,6 +152,10 @@ impl Keystones {
             return Ok(Err(Amiss::NotReady(detail)));
         };
         reader.depend_on(url);
+        // Before anything is read for it: where nothing may be sent, no login and no certificate is needed.
+        if let Some(refused) = not_allowed(&self.allowed, reader.namespace(), url) {
+            return Ok(Err(Amiss::Wrong(refused)));
+        }
         let admin = admin(api, &spec);
         if admin.is_some() {
             reader.depend_on(REVOKE_AS_ADMIN);
@@ -224,6 +235,37 @@ impl Keystones {
         let server = self.known.server(address)?;
         Ok(Arc::new(Session::without_password(server, who, why)))
     }
+}
+
+/// Why no login may be sent to this address; `None` if it may.
+///
+/// Without a list, a Service of the namespace will do: whoever can bend one to another place can write in a namespace in
+/// which the passwords lie. One of another namespace belongs to somebody else.
+fn not_allowed(allowed: &Allowed, namespace: &str, url: &str) -> Option<String> {
+    let Allowed::Only(allowed) = allowed else {
+        return None;
+    };
+    let Ok(wanted) = url.parse::<BaseUrl>() else {
+        return Some(format!(
+            "the KeystoneAPI's endpoint cannot be used: it is {NoAddress}"
+        ));
+    };
+    let known = if allowed.is_empty() {
+        if wanted.is_service_in(namespace) {
+            return None;
+        }
+        format!(
+            "Services of this namespace, such as https://keystone-internal.{namespace}.svc:5000"
+        )
+    } else {
+        if allowed.iter().any(|allowed| allowed.covers(&wanted)) {
+            return None;
+        }
+        list(allowed)
+    };
+    Some(format!(
+        "the KeystoneAPI's endpoint {wanted} is not among the addresses this operator may speak to ({known}); whoever runs it can allow it with --allow-keystone-url"
+    ))
 }
 
 fn closed(because: Because, detail: &str) -> Closed {

@@ -7,6 +7,7 @@ mod predecessor;
 mod strangers;
 mod versioned;
 
+use jiff::SignedDuration;
 use lifecycle::{Delivery, Issuer, Minting, Policy};
 
 use crate::world::Budget;
@@ -30,6 +31,8 @@ pub struct Configuration {
     pub interval: Option<u32>,
     /// Seconds a credential lives.
     pub lifetime: Option<u32>,
+    /// How far the issuer's clock is behind ours.
+    pub behind: SignedDuration,
     /// A changed spec points to another place.
     pub moves: bool,
     /// An earlier operator had the resource, and left Secrets.
@@ -119,6 +122,7 @@ pub fn quiet(name: impl Into<String>, minting: Minting) -> Configuration {
         attempts: 3,
         interval: None,
         lifetime: None,
+        behind: SignedDuration::ZERO,
         moves: false,
         predecessor: false,
         refuses_changes: false,

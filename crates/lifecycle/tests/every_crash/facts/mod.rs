@@ -67,13 +67,15 @@ pub fn facts(
             .secrets
             .iter()
             .find(|secret| {
-                let named = secret.credential == o.resource.status && !secret.forged;
-                o.resource.status != NOBODY && named
+                let is_it = secret.credential == o.resource.status && !secret.forged;
+                o.resource.status != NOBODY && is_it
             })
             .map(|secret| names.secrets[&secret.name()].0.clone()),
         mirrored: current.is_some_and(|current| number_of(&current.id) == o.resource.status),
         rotate: (o.resource.rotate > 0).then(|| o.resource.rotate.to_string()),
         rollback: (o.resource.rollback > 0).then(|| version(o.resource.rollback)),
+        take_over: None,
+        let_go_of: None,
         revoke_now: o.resource.revoke_now,
     });
     let print = names.prints[usize::from(o.resource.print)].clone();
@@ -104,6 +106,9 @@ pub fn facts(
         issuer: c.issuer,
         secrets,
         lookalikes: Vec::new(),
+        former: None,
+        crowded: None,
+        hearsay: false,
         heirlooms: heirlooms(c, o),
         annotations_due: annotations_due(o),
         issued: listing(c, ledger.as_deref(), o),
@@ -127,6 +132,7 @@ pub fn facts(
         },
         ended: told(o.ended, true, false).into_iter().collect(),
         gone: told(o.gone, true, false),
+        behind: c.behind,
         in_hand: o.holds_something().then(|| InHand {
             version: version(o.in_hand.0),
             id: names.ids[usize::from(o.in_hand.1)].clone(),
@@ -146,6 +152,7 @@ pub fn facts(
             Failed::Sweeping => Some((Purpose::Retire, unreachable_now())),
             Failed::SweepingDenied => Some((Purpose::Retire, denied())),
         },
+        uncounted: 0,
         started: at(o.started),
         checked: (o.checked > 0).then(|| at(o.checked)),
     }

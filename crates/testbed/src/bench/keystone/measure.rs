@@ -147,6 +147,7 @@ impl Stage<'_> {
         let namespace = format!("operator-{number}");
         let ground = self.ground(&namespace).await?;
         let mut flags = vec!["--namespaces".to_owned(), namespace.clone()];
+        flags.extend(["--allow-keystone-url".to_owned(), ground.proxy.url()]);
         flags.extend(self.plan.flags.iter().cloned());
         let mut tail = AuditTail::begin(&self.plane, OPERATOR)?;
         let cpu = ground.keystone_cpu_seconds()?;

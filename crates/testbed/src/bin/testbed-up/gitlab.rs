@@ -97,7 +97,11 @@ async fn store_login(plane: &ControlPlane, value: &str) -> anyhow::Result<()> {
         .await
         .context("making the namespace")?;
     let secret: Secret = serde_json::from_value(json!({
-        "metadata": {"name": LOGIN, "namespace": NAMESPACE},
+        "metadata": {
+            "name": LOGIN, "namespace": NAMESPACE,
+            // The sample of a personal token has the name of the Secret that it takes over.
+            "annotations": {"keyward.dev/adoptable-by": LOGIN},
+        },
         "stringData": {"token": value},
     }))?;
     Api::<Secret>::namespaced(plane.client(), NAMESPACE)

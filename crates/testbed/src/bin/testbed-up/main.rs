@@ -21,6 +21,7 @@ use kube::api::PostParams;
 use serde_json::json;
 use testbed::controlplane::{ControlPlane, Options};
 use testbed::issuer::{Control, Kind, StandIn};
+use testbed::keystone::real::Keystone;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -85,7 +86,7 @@ async fn main() -> anyhow::Result<()> {
         Some(keyward) => {
             let issuer = StandIn::start_on(0, Control::On).context("starting the issuer")?;
             let sample = sample(&plane, &issuer).await?;
-            let run = operators_words(&arguments, gitlab.as_ref());
+            let run = operators_words(&arguments, keystone.as_ref(), gitlab.as_ref());
             let operator = operator(keyward, &plane, &run)?;
             (Some(operator), Some(issuer), Some(sample))
         }
@@ -206,16 +207,21 @@ async fn sample(plane: &ControlPlane, issuer: &StandIn) -> anyhow::Result<PathBu
 }
 
 /// What the operator is told, each unless the caller says otherwise.
-fn operators_words(arguments: &Arguments, gitlab: Option<&GitLab>) -> Vec<String> {
+fn operators_words(
+    arguments: &Arguments,
+    keystone: Option<&Keystone>,
+    gitlab: Option<&GitLab>,
+) -> Vec<String> {
     // The sample is of the one kind that runs only when it is named.
     let mut controllers = vec!["demo"];
-    controllers.extend(arguments.with_keystone.then_some("appcred"));
+    controllers.extend(keystone.map(|_| "appcred"));
     controllers.extend(gitlab.map(|_| "gitlab"));
     let mut ours = vec![
         ("--controllers", controllers.join(",")),
         // A second stack needs a port of its own.
         ("--listen", "127.0.0.1:0".to_owned()),
     ];
+    ours.extend(keystone.map(|keystone| ("--allow-keystone-url", keystone.url())));
     ours.extend(gitlab.map(|gitlab| ("--allow-base-url", gitlab.url())));
     let is_given = |option: &str| arguments.run.iter().any(|word| word.starts_with(option));
     let unless_given = ours.into_iter().filter(|(option, _)| !is_given(option));

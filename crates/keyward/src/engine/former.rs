@@ -1,0 +1,198 @@
+//! A resource that was restored from a backup, with the records of the life it had under another uid.
+//!
+//! Those records end nothing and are used for nothing, until a person names that uid in an annotation. Then its Secrets, as
+//! far as they are here, are taken over like a predecessor's, and what bears its mark at the issuer is this resource's own.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use kube::api::{DynamicObject, ListParams};
+use lifecycle::{Bearer, Former, Issued, LedgerState, Mark, Owner, Role, Version};
+
+use super::observe::Sight;
+use super::remains::living;
+use super::secrets;
+use super::trouble::Fault;
+use super::world::World;
+use super::{Inherited, Kind, names};
+
+/// More Secrets than any life leaves behind.
+const MOST: u32 = 64;
+
+/// The former life of this resource, if it has one: as its ledger says, or as a person does. `None` too if somebody living
+/// has that uid: then this is a copy.
+pub(super) async fn find(
+    world: &World,
+    kind: &dyn Kind,
+    object: &DynamicObject,
+) -> Result<Option<Former>, Fault> {
+    let here = world.bearer(object);
+    let note = object.annotations().get(names::LEDGER).map(String::as_str);
+    let ledger = LedgerState::read(note, |of| *of == here, |_| false);
+    let asked = object.annotations().get(names::TAKE_OVER);
+    let known = ledger.is().and_then(|ledger| ledger.former.as_deref());
+    if let Some(known) = known.filter(|known| known.taken || asked.is_none()) {
+        return Ok(Some(known.clone()));
+    }
+    let of = match (&ledger, known) {
+        (_, Some(known)) => known.of.clone(),
+        (LedgerState::OfAnother(Some(of)), None) => of.as_ref().clone(),
+        (
+            LedgerState::Is(_)
+            | LedgerState::Absent
+            | LedgerState::Unreadable
+            | LedgerState::Newer
+            | LedgerState::OfAnother(None),
+            None,
+        ) => match asked {
+            // The ledger is lost, and a person remembers.
+            Some(uid) => Bearer {
+                uid: uid.clone(),
+                ..here.clone()
+            },
+            None => return Ok(None),
+        },
+    };
+    if of.uid == here.uid || (asked.is_some() && asked != Some(&of.uid)) {
+        return Ok(None);
+    }
+    let lives = if asked.is_some() {
+        living(world, kind).await?.contains(&of.uid)
+    } else {
+        of.cluster == here.cluster && is_there(world, kind, &of).await?
+    };
+    let left = known.map_or(0, |known| known.left);
+    Ok((!lives).then_some(Former {
+        of,
+        left,
+        taken: false,
+    }))
+}
+
+/// Whether the resource that a ledger names is there. Names never change: it can be nowhere else.
+async fn is_there(world: &World, kind: &dyn Kind, of: &Bearer) -> Result<bool, Fault> {
+    if !world.options.scope.includes(&of.namespace) {
+        // Nobody may look: it is taken for living.
+        return Ok(true);
+    }
+    let api = world.resources(kind, &of.namespace);
+    let act = "looking for the resource that a ledger names";
+    let found = world.timed(act, api.get_metadata_opt(&of.name)).await?;
+    Ok(found.is_some_and(|found| found.uid().as_ref() == Some(&of.uid)))
+}
+
+fn owner_of(former: &Former) -> Owner {
+    Owner::new(former.of.cluster.clone(), &former.of.uid)
+}
+
+impl Sight {
+    /// The former life that a person wants taken over, or that was.
+    fn wanted_former(&self) -> Option<&Former> {
+        let asked = self.object.annotations().get(names::TAKE_OVER);
+        let former = self.former.as_ref()?;
+        (former.taken || asked == Some(&former.of.uid)).then_some(former)
+    }
+
+    /// The former life whose credentials are listed beside this one's.
+    pub(super) fn former_owner(&self) -> Option<Owner> {
+        self.former.as_ref().map(owner_of)
+    }
+
+    /// What bears the mark of the former life, as part of this one: what is recorded by its own number here, all else with
+    /// numbers that nothing of this life's has. In a life that was not taken over it is only counted.
+    pub(super) fn as_own(&mut self, found: Vec<Issued>, recorded: &[Issued]) -> Vec<Issued> {
+        let Some(former) = &mut self.former else {
+            return Vec::new();
+        };
+        former.left = u32::try_from(found.len()).unwrap_or(u32::MAX);
+        let owner = owner_of(former);
+        let same_cluster = former.of.cluster == self.bearer.cluster;
+        if self.wanted_former().is_none() {
+            return Vec::new();
+        }
+        let mut own = Vec::new();
+        for (nth, one) in (1..).zip(found) {
+            let known = recorded.iter().find(|known| known.id == one.id);
+            // In another cluster somebody may live on with what has no Secret here.
+            if known.is_none() && !same_cluster {
+                continue;
+            }
+            self.marks.push((one.id.clone(), owner.mark(one.version)));
+            own.push(Issued {
+                version: known.map_or(Version::new(0, nth), |known| known.version),
+                marked: true,
+                ..one
+            });
+        }
+        own
+    }
+
+    /// The mark that a credential of this resource's bears: that of its version, unless it comes from a former life that
+    /// was taken over.
+    pub(super) fn mark_of(
+        &self,
+        world: &World,
+        version: Version,
+        id: &lifecycle::IssuedId,
+    ) -> Mark {
+        let own = self.owner(world).mark(version);
+        let Some(former) = self.wanted_former().map(owner_of) else {
+            return own;
+        };
+        let seen = self.marks.iter().find(|(marked, _)| marked == id);
+        let noted = || {
+            let secret = self.secret_of(version)?;
+            secret.annotations().get(names::MARK)?.parse::<Mark>().ok()
+        };
+        let mark = seen.map(|(_, mark)| mark.clone()).or_else(noted);
+        mark.filter(|mark| *mark.owner() == former).unwrap_or(own)
+    }
+}
+
+/// The Secrets of the former life, where a person wants them.
+pub(super) async fn secrets_left(world: &World, sight: &Sight) -> Result<Vec<Secret>, Fault> {
+    let Some(former) = sight.wanted_former().filter(|former| !former.taken) else {
+        return Ok(Vec::new());
+    };
+    let api = world.secrets(&sight.namespace());
+    let selector = format!("{}={}", names::OWNER_UID, former.of.uid);
+    let params = ListParams::default().labels(&selector).limit(MOST);
+    let act = "looking for the Secrets of a former life";
+    let found = world.timed(act, api.list(&params)).await?.items;
+    let its = |secret: &Secret| {
+        let made = secrets::made_of(&secret.metadata);
+        let named = made.as_ref().is_some_and(|made| {
+            let secret_is = Some(secret.name_any());
+            made.name.as_ref() == Some(&former.of.name)
+                && (made.secret.is_none() || made.secret == secret_is)
+        });
+        let complete = secrets::read(sight.kind.as_ref(), secret)
+            .is_some_and(|stored| stored.role != Role::Draft && stored.id.is_some());
+        named && complete
+    };
+    Ok(found.into_iter().filter(its).collect())
+}
+
+/// A Secret of the former life, read as a version of this one.
+pub(super) fn inherited(sight: &Sight, secret: &Secret) -> Option<Inherited> {
+    let former = sight.wanted_former()?;
+    if secret.labels().get(names::OWNER_UID) != Some(&former.of.uid) {
+        return None;
+    }
+    let stored = secrets::read(sight.kind.as_ref(), secret)?;
+    Some(Inherited {
+        id: stored.id?,
+        print: stored.print,
+        minted: stored.minted?,
+        expires: stored.expires,
+        current: false,
+    })
+}
+
+/// The mark that it bears at the issuer.
+pub(super) fn mark_in(sight: &Sight, secret: &Secret) -> Option<Mark> {
+    let former = sight.wanted_former()?;
+    let noted = secret.annotations().get(names::MARK);
+    let noted = noted.and_then(|mark| mark.parse::<Mark>().ok());
+    let stored = secrets::read(sight.kind.as_ref(), secret)?;
+    Some(noted.unwrap_or_else(|| owner_of(former).mark(stored.version)))
+}
