@@ -183,6 +183,10 @@ impl LedgerState {
         let Ok(ledger) = serde_json::from_value::<Ledger>(rest) else {
             return Self::Unreadable;
         };
+        // Whoever may edit it may write anything there; a name that no Secret can have would be asked for all the same.
+        if !ledger.entries().all(|entry| entry.secret.is_possible()) {
+            return Self::Unreadable;
+        }
         match envelope.of {
             Some(of) if is_this(&of) => Self::Is(Box::new(ledger)),
             Some(of) => Self::OfAnother(Some(Box::new(of))),

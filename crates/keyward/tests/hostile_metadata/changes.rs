@@ -63,7 +63,12 @@ pub(crate) fn of_uid(scene: &Scene, uid: &Value) -> Vec<Value> {
         .iter()
         .filter(|one| one["metadata"]["labels"]["keyward.dev/owner-uid"] == *uid);
     let mut own: Vec<Value> = own.map(|one| (**one).clone()).collect();
-    own.sort_by_key(|one| one["metadata"]["name"].as_str().unwrap_or_default().to_owned());
+    own.sort_by_key(|one| {
+        one["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    });
     own
 }
 
@@ -126,7 +131,12 @@ fn places(object: &Value) -> Vec<Place> {
     places.push(Place::Field(path(&["metadata", "ownerReferences"])));
     let owner = object["metadata"]["ownerReferences"][0].as_object();
     for key in owner.into_iter().flat_map(Map::keys) {
-        places.push(Place::Field(path(&["metadata", "ownerReferences", "0", key])));
+        places.push(Place::Field(path(&[
+            "metadata",
+            "ownerReferences",
+            "0",
+            key,
+        ])));
     }
     if object["kind"] == "Secret" {
         places.push(Place::Field(path(&["immutable"])));

@@ -78,7 +78,11 @@ pub(crate) async fn judge(
         let restless = if rests { "" } else { ", never quiet" };
         return Ok(format!("{}{restless}", end(scene)));
     }
-    Err(format!("it does not settle: {}; {}", end(scene), stage.describe()))
+    Err(format!(
+        "it does not settle: {}; {}",
+        end(scene),
+        stage.describe()
+    ))
 }
 
 async fn promises(scene: &Scene, before: &Before) -> Result<(), String> {
@@ -130,7 +134,9 @@ async fn works(scene: &Scene, name: &str) -> Result<(), String> {
     if live.iter().any(|one| one.value.reveal() == value) {
         Ok(())
     } else {
-        Err(format!("P2: {name} is ready, and what is in {secret} is dead"))
+        Err(format!(
+            "P2: {name} is ready, and what is in {secret} is dead"
+        ))
     }
 }
 
@@ -141,7 +147,7 @@ fn is_leaving(scene: &Scene) -> bool {
 /// At rest, with a holder or without.
 fn is_settled(scene: &Scene) -> bool {
     let ready = scene.stage.condition_of(NAME, "Ready");
-    is_over(scene) || (ready["reason"] == "HeldByConsumers" && scene.held.is_some())
+    is_over(scene) || ready["reason"] == "HeldByConsumers"
 }
 
 /// Nothing is left to be done, or a person has to do it and is told what.
@@ -150,8 +156,21 @@ fn is_over(scene: &Scene) -> bool {
     if stage.stored_as(NAME).is_none() {
         return is_leaving(scene);
     }
-    let needs_a_person = stage.condition_of(NAME, "Stalled")["status"] == "True";
-    needs_a_person || (stage.is_settled(NAME) && !is_leaving(scene))
+    let ready = stage.condition_of(NAME, "Ready");
+    let needs_a_person = stage.condition_of(NAME, "Stalled")["status"] == "True"
+        || ready["message"].to_string().contains("correct the record");
+    // Whoever put a finalizer there is waited for, like everybody.
+    let held = ready["reason"] == "HeldByConsumers" && is_held(scene);
+    needs_a_person || held || (stage.is_settled(NAME) && !is_leaving(scene))
+}
+
+fn is_held(scene: &Scene) -> bool {
+    let secrets = scene.stage.server.objects("secrets");
+    let mut finalizers = secrets
+        .iter()
+        .filter_map(|one| one["metadata"]["finalizers"].as_array())
+        .flatten();
+    finalizers.any(|one| *one != "keyward.dev/guard")
 }
 
 fn end(scene: &Scene) -> String {
@@ -163,5 +182,9 @@ fn end(scene: &Scene) -> String {
     let stalled = stage.condition_of(NAME, "Stalled")["status"] == "True";
     let how = if stalled { "needs a person" } else { "at rest" };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    format!("{how}: Ready {} {}", text(&ready["status"]), text(&ready["reason"]))
+    format!(
+        "{how}: Ready {} {}",
+        text(&ready["status"]),
+        text(&ready["reason"])
+    )
 }
