@@ -174,7 +174,9 @@ async fn add_the_other(stage: &Stage) {
     if stage.kind == Kind::SelfRotating {
         let first = stage.issuer.add("realm", "other-first").unwrap();
         let data = json!({ "id": first.id, "secret": first.value.reveal() });
-        stage.add_adoptable_secret("other-target", &data, OTHER).await;
+        stage
+            .add_adoptable_secret("other-target", &data, OTHER)
+            .await;
     }
     stage.create_named(OTHER, spec).await;
 }

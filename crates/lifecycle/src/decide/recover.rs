@@ -75,6 +75,22 @@ pub(super) fn rebuild_a_ledger_overtaken(s: &Scene, waits: &mut Waits) -> Option
     Some(rebuild(s.facts, s.resource))
 }
 
+/// In place, the one Secret is known by the name that the spec gives it. Where it has our record of the current version,
+/// and the ledger has that version somewhere else, somebody edited the ledger.
+pub(super) fn recognise_the_target(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    let current = s.ledger.current.as_ref()?;
+    let target = s.target().filter(|_| s.in_place())?;
+    let elsewhere = target.version == current.version && !current.is_kept_in(target);
+    if !elsewhere || s.ledger.intent.is_some() || !target.guarded || target.leaving {
+        return None;
+    }
+    let ledger = Ledger {
+        current: Some(entry_of(target, s.now())?),
+        ..s.ledger.clone()
+    };
+    Some(Choice::record(Change::Rebuilt, ledger, Because::LedgerLost))
+}
+
 /// Secrets of versions that the ledger has in another Secret, which is not there, or under another id or number.
 fn misnamed<'a>(s: &'a Scene) -> impl Iterator<Item = &'a Stored> {
     let all = s.facts.secrets.iter();
