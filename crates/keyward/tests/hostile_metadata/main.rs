@@ -44,7 +44,7 @@ async fn play(phase: Phase, change: &Change) -> Outcome {
     let operator = scene.stage.started_anew().await;
     match oracle::judge(&scene, &before, &operator).await {
         Ok(end) => Outcome::Kept(end),
-        Err(broken) => Outcome::Broken(broken),
+        Err(broken) => Outcome::Broken(format!("{broken}; {}", scene.stage.describe())),
     }
 }
 

@@ -78,11 +78,7 @@ pub(crate) async fn judge(
         let restless = if rests { "" } else { ", never quiet" };
         return Ok(format!("{}{restless}", end(scene)));
     }
-    Err(format!(
-        "it does not settle: {}; {}",
-        end(scene),
-        stage.describe()
-    ))
+    Err(format!("it does not settle: {}", end(scene)))
 }
 
 async fn promises(scene: &Scene, before: &Before) -> Result<(), String> {
@@ -158,7 +154,7 @@ fn is_over(scene: &Scene) -> bool {
     }
     let ready = stage.condition_of(NAME, "Ready");
     let needs_a_person = stage.condition_of(NAME, "Stalled")["status"] == "True"
-        || ready["message"].to_string().contains("correct the record");
+        || ready["reason"] == "IssuerRejected";
     // Whoever put a finalizer there is waited for, like everybody.
     let held = ready["reason"] == "HeldByConsumers" && is_held(scene);
     needs_a_person || held || (stage.is_settled(NAME) && !is_leaving(scene))

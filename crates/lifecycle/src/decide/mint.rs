@@ -8,7 +8,7 @@ use super::rotate::{rotate_itself, somebody_may_be_rotating};
 use super::scene::{Choice, Origin, Scene, Waits, entry_of, listing};
 use crate::schedule::{backoff, later};
 use crate::{
-    Answer, Because, Change, Intent, Minting, Purpose, Question, Step, Stored, Trouble,
+    Answer, Because, Change, Intent, Minting, Next, Purpose, Question, Step, Stored, Trouble,
     TroubleKind, Verdict, Version, Wanted,
 };
 
@@ -25,6 +25,9 @@ fn may_be_made_once_more(s: &Scene, version: Version) -> bool {
         .is_some_and(|fresh| fresh.version == version);
     s.facts.issuer.lists && (!answered || s.ledger.setbacks.mint.is_some())
 }
+
+/// A Secret that somebody deleted and somebody else holds is looked at again after this time.
+const LOOK_AT_THE_HELD_AGAIN: SignedDuration = SignedDuration::from_mins(5);
 
 /// From this attempt on, a crash loop waits between attempts.
 const PATIENT_ATTEMPTS: u32 = 3;
@@ -320,6 +323,14 @@ fn store(s: &Scene, intent: &Intent) -> Choice {
     // Somebody deleted the target: it cannot be written to any more, and must go before it can be made anew.
     match s.target() {
         Some(target) if target.leaving && target.guarded => release(target),
+        // Somebody else keeps it. What is in it already is not written again; it is once more when there is a new one.
+        Some(target) if target.leaving && target.version == intent.version => Choice {
+            next: Next::Rest {
+                wake: Some(later(s.now(), LOOK_AT_THE_HELD_AGAIN)),
+            },
+            because: Because::HeldByConsumers,
+        },
+        None if s.in_place() => Choice::act(Step::Claim(intent.version), intent.cause),
         Some(_) | None => Choice::act(Step::Store(intent.version), intent.cause),
     }
 }
