@@ -183,6 +183,11 @@ impl LedgerState {
         let Ok(ledger) = serde_json::from_value::<Ledger>(rest) else {
             return Self::Unreadable;
         };
+        // Whoever may edit it may write anything there; a name that no Secret can have would be asked for all the same.
+        let possible = ledger.entries().all(|entry| entry.secret.is_possible());
+        if !possible || ledger.is_ambiguous() {
+            return Self::Unreadable;
+        }
         match envelope.of {
             Some(of) if is_this(&of) => Self::Is(Box::new(ledger)),
             Some(of) => Self::OfAnother(Some(Box::new(of))),
@@ -222,6 +227,17 @@ impl Ledger {
             rest,
         })
         .expect("a map of plain data serializes")
+    }
+
+    /// Whether one number stands for two Secrets: who holds one of them would count for the other.
+    fn is_ambiguous(&self) -> bool {
+        let entries: Vec<&Entry> = self.entries().collect();
+        let differ = |one: &Entry, other: &Entry| {
+            let elsewhere = one.secret != other.secret || one.uid != other.uid;
+            one.version == other.version && elsewhere
+        };
+        let mut rest = entries.iter().enumerate();
+        rest.any(|(nth, one)| entries[..nth].iter().any(|other| differ(one, other)))
     }
 
     /// Every version that is written down as made.

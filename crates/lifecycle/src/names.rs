@@ -54,6 +54,19 @@ names! {
     Fingerprint,
 }
 
+impl SecretName {
+    /// Whether the API server would give an object this name, which is also what may stand in an address.
+    pub fn is_possible(&self) -> bool {
+        let name = self.as_str();
+        let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let label = |label: &str| {
+            let ends = !label.starts_with('-') && !label.ends_with('-');
+            !label.is_empty() && ends && label.bytes().all(fits)
+        };
+        name.len() <= 253 && name.split('.').all(label)
+    }
+}
+
 impl Fingerprint {
     /// A short, stable digest of parts that are kept apart, so that `["ab", "c"]` differs from `["a", "bc"]`.
     pub fn of<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
@@ -77,6 +90,26 @@ impl Fingerprint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_may_be_the_name_of_an_object_is_possible() {
+        for good in ["a", "db-1-1", "a.b-c.3"] {
+            assert!(SecretName::from(good).is_possible(), "{good}");
+        }
+        for bad in [
+            "",
+            "a/../b",
+            "..",
+            "a?watch=1",
+            "A",
+            "-a",
+            "a-",
+            "a..b",
+            "a b",
+        ] {
+            assert!(!SecretName::from(bad).is_possible(), "{bad}");
+        }
+    }
 
     #[test]
     fn a_fingerprint_keeps_its_parts_apart() {

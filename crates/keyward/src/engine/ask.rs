@@ -210,11 +210,11 @@ impl Sight {
     /// The Secret that holds a version, by the same evidence as in the rules: the one that the ledger records, or the one
     /// whose credential the issuer has under that version's mark; before that was asked, the oldest that says so.
     pub fn secret_of(&self, version: Version) -> Option<&Secret> {
+        let ledger = super::facts::ledger(self).into_ledger();
         let read = |secret: &Secret| {
-            let stored = secrets::read(self.kind.as_ref(), secret)?;
+            let stored = super::facts::as_recorded(self, ledger.as_ref(), secret)?;
             (stored.version == version && stored.role != Role::Draft).then_some(stored)
         };
-        let ledger = super::facts::ledger(self).into_ledger();
         if let Some(entry) = ledger.as_ref().and_then(|ledger| ledger.entry(version)) {
             let is_it = |secret: &&Secret| read(secret).is_some_and(|one| entry.is_kept_in(&one));
             return self.secrets.iter().find(is_it);
@@ -303,15 +303,25 @@ async fn list(world: &World, sight: &Sight) -> Result<Listed, Trouble> {
         Role::Final => ledger.entry(stored.version).is_none(),
         Role::Target => false,
     };
+    let mut listed = Listed::default();
     for made in stored.iter().filter(unrecorded) {
-        let source = open_as_minted(world, sight, made.version).await?;
-        if !sources.iter().any(|known| Arc::ptr_eq(known, &source)) {
-            sources.push(source);
+        match open_as_minted(world, sight, made.version).await {
+            Ok(source) if sources.iter().any(|known| Arc::ptr_eq(known, &source)) => {}
+            Ok(source) => sources.push(source),
+            Err(trouble) => listed.unlisted = Some(trouble),
         }
     }
-    let mut listed = Listed::default();
-    for source in &sources {
-        for one in list_at(world, source, &owner, &recorded).await? {
+    for (nth, source) in sources.iter().enumerate() {
+        let found = match list_at(world, source, &owner, &recorded).await {
+            Ok(found) => found,
+            Err(trouble) if nth == 0 => return Err(trouble),
+            // Only a Secret's own word led there, which anybody may have written.
+            Err(trouble) => {
+                listed.unlisted = Some(trouble);
+                continue;
+            }
+        };
+        for one in found {
             if !listed.issued.contains(&one) {
                 listed.issued.push(one);
             }

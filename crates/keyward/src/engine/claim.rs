@@ -41,12 +41,17 @@ pub(super) async fn claim(world: &World, sight: &mut Sight, version: Version) ->
             }
         }
         let mut annotations = json!({ names::CLAIM: version.to_string() });
+        if secrets::read(sight.kind.as_ref(), &known).is_none() {
+            // Somebody made its record unreadable: without a number it is one that is reserved and still to be filled.
+            annotations[names::VERSION] = json!(null);
+        }
         if let Some(digest) = digest_when_claimed(sight, &known) {
             annotations[names::DIGEST] = digest.into();
         }
         let patch = json!({ "metadata": {
             "resourceVersion": known.resource_version(),
             "annotations": annotations,
+            "labels": { names::ROLE: "target" },
         } });
         let seen = world
             .timed(

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use lifecycle::{
-    Bearer, Delivery, Entry, Facts, Fingerprint, InHand, LedgerState, Minting, Resource, Role,
-    Wanted,
+    Bearer, Delivery, Entry, Facts, Fingerprint, InHand, Ledger, LedgerState, Minting, Resource,
+    Role, Wanted,
 };
 
 use super::observe::Sight;
@@ -62,23 +62,58 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
 }
 
 fn own_secrets(sight: &Sight, resource: Option<&Resource>) -> Vec<lifecycle::Stored> {
-    let intent = resource
-        .and_then(|resource| resource.ledger.is())
-        .and_then(|ledger| ledger.intent.as_ref());
-    let kind = sight.kind.as_ref();
+    let ledger = resource.and_then(|resource| resource.ledger.is());
+    let intent = ledger.and_then(|ledger| ledger.intent.as_ref());
     let read = |secret: &Secret| {
-        let mut one = secrets::read(kind, secret)?;
+        let mut one = as_recorded(sight, ledger, secret)?;
         one.damaged = sight.damaged.iter().any(|damaged| damaged.awaits(&one.uid));
         one.disputed = sight.disputed.contains(&one.uid);
         if one.role == Role::Draft
             && let Some(intent) = intent.filter(|intent| intent.version == one.version)
             && let Some(chosen) = &intent.chosen
         {
-            one.intact = secrets::commitment_of(secret) == *chosen;
+            let asked_with = asked_with(sight, secret);
+            one.intact = secrets::commitment_of(secret) == *chosen
+                && asked_with.is_none_or(|print| print == intent.print);
         }
         Some(one)
     };
     sight.secrets.iter().filter_map(read).collect()
+}
+
+/// What a draft was to be asked for with, by the spec that it records: whoever may write it may write another, which leads
+/// elsewhere.
+fn asked_with(sight: &Sight, draft: &Secret) -> Option<Fingerprint> {
+    let mut object = sight.object.clone();
+    secrets::made_of(&draft.metadata)?.restore(sight.kind.as_ref(), &mut object);
+    let wish = sight.kind.wish(&object);
+    Some(wish.map_or_else(|_| "".into(), |wish| sight.print_of(wish.print)))
+}
+
+/// What a Secret says of itself, but for its number where the ledger has that very Secret, or what is in it, under another:
+/// whoever may write the Secret may write a number. Which of them is right the issuer's mark tells. Until it does the
+/// ledger's word stands, for who holds the Secret holds that version.
+pub(super) fn as_recorded(
+    sight: &Sight,
+    ledger: Option<&Ledger>,
+    secret: &Secret,
+) -> Option<lifecycle::Stored> {
+    let mut one = secrets::read(sight.kind.as_ref(), secret)?;
+    let is_it = |entry: &&Entry| match one.role {
+        Role::Draft => false,
+        Role::Final => entry.is_kept_in(&one),
+        Role::Target => Some(&entry.id) == one.id.as_ref(),
+    };
+    let entry = ledger.and_then(|ledger| ledger.entries().find(is_it));
+    let mut listing = sight.issued.is().into_iter().flatten();
+    let proved = listing.any(|issued| {
+        let same = issued.marked && issued.version == one.version;
+        same && Some(&issued.id) == one.id.as_ref()
+    });
+    if let Some(entry) = entry.filter(|_| !proved) {
+        one.version = entry.version;
+    }
+    Some(one)
 }
 
 pub fn ledger(sight: &Sight) -> LedgerState {

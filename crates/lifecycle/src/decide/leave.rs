@@ -88,7 +88,7 @@ pub(super) fn abandon_what_cannot_be_ended(s: &Scene, waits: &mut Waits) -> Opti
     }
     // Its Secret goes first: without an entry it would be taken for a stray, and get one again.
     if let Some(stored) = s.stored(version) {
-        if !stored.leaving {
+        if !stored.leaving || stored.disputed {
             return None;
         }
         if stored.guarded {
@@ -141,7 +141,8 @@ pub(super) fn let_go_of_secrets(s: &Scene, waits: &mut Waits) -> Option<Choice> 
         return Some(Choice::act(Step::Warn { version, because }, because));
     }
     let kept = |stored: &Stored| keeps_secrets || stays(stored);
-    let tied = |stored: &&Stored| stored.guarded || (kept(stored) && stored.owned);
+    let tied =
+        |stored: &&Stored| !stored.disputed && (stored.guarded || (kept(stored) && stored.owned));
     let stored = s.facts.secrets.iter().find(tied)?;
     Some(give_back(stored, because))
 }
@@ -199,7 +200,7 @@ fn remove_what_is_reserved(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         .facts
         .secrets
         .iter()
-        .find(|stored| !is_draft(stored) && stored.guarded)?;
+        .find(|stored| !is_draft(stored) && stored.guarded && !stored.disputed)?;
     if s.must_wait(Purpose::RetireVersion(stored.version), waits)
         || (stays(stored) && s.must_wait(Purpose::Retire, waits))
     {

@@ -27,7 +27,9 @@ const POLICY: &[Check] = &[
     recover::write_down_what_failed, // early: a failure nobody remembers is repeated by the next process
     recover::condemn_in_an_emergency, // a leaked credential does not wait for anything below
     recover::rebuild_a_ledger_overtaken, // Secrets know more than the ledger: nothing else can be trusted before
-    recover::count_what_is_spent,        // before anything is begun: no number is used twice
+    recover::recognise_the_target,
+    recover::count_what_is_spent, // before anything is begun: no number is used twice
+    recover::date_what_is_undated,
     recover::tell_of_lookalikes,
     former::take_over, // before strays are settled: what it brings is current, not on its way out
     former::tell,

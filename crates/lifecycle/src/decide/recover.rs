@@ -75,21 +75,50 @@ pub(super) fn rebuild_a_ledger_overtaken(s: &Scene, waits: &mut Waits) -> Option
     Some(rebuild(s.facts, s.resource))
 }
 
-/// Secrets of versions that the ledger has in another Secret, which is not there, or under another id.
+/// In place, the one Secret is known by the name that the spec gives it. Where it has our record of the current version,
+/// and the ledger has that version somewhere else, somebody edited the ledger.
+pub(super) fn recognise_the_target(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    let current = s.ledger.current.as_ref()?;
+    let target = s.target().filter(|_| s.in_place())?;
+    let elsewhere = target.version == current.version && !current.is_kept_in(target);
+    if !elsewhere || s.ledger.intent.is_some() || !target.guarded || target.leaving {
+        return None;
+    }
+    let ledger = Ledger {
+        current: Some(entry_of(target, s.now())?),
+        ..s.ledger.clone()
+    };
+    Some(Choice::record(Change::Rebuilt, ledger, Because::LedgerLost))
+}
+
+/// Secrets of versions that the ledger has in another Secret, which is not there, or under another id or number.
 fn misnamed<'a>(s: &'a Scene) -> impl Iterator<Item = &'a Stored> {
-    let finals = s.facts.secrets.iter().filter(|one| one.role == Role::Final);
-    finals.filter(|stored| {
-        let Some(entry) = s.ledger.entry(stored.version) else {
-            return false;
-        };
-        if entry.is_kept_in(stored) {
-            return !stored.disputed && stored.id.as_ref().is_some_and(|id| *id != entry.id);
-        }
-        // What says that it is another's is not taken for the one that consumers were told of, if that is there.
-        let told = s.resource.named.as_ref() == Some(&stored.name);
-        let mut others = s.claimants(stored.version);
-        !others.any(|other| entry.is_kept_in(other) && !(other.disputed && told))
-    })
+    let all = s.facts.secrets.iter();
+    all.filter(|stored| renumbered(s, stored) || (stored.role == Role::Final && renamed(s, stored)))
+}
+
+fn renumbered(s: &Scene, stored: &Stored) -> bool {
+    let is_it = |entry: &Entry| match stored.role {
+        Role::Draft => false,
+        Role::Final => entry.is_kept_in(stored),
+        Role::Target => Some(&entry.id) == stored.id.as_ref(),
+    };
+    let mut entries = s.ledger.entries().filter(|entry| is_it(entry)).peekable();
+    let known = entries.peek().is_some();
+    known && !stored.disputed && entries.all(|entry| entry.version != stored.version)
+}
+
+fn renamed(s: &Scene, stored: &Stored) -> bool {
+    let Some(entry) = s.ledger.entry(stored.version) else {
+        return false;
+    };
+    if entry.is_kept_in(stored) {
+        return !stored.disputed && stored.id.as_ref().is_some_and(|id| *id != entry.id);
+    }
+    // What says that it is another's is not taken for the one that consumers were told of, if that is there.
+    let told = s.resource.named.as_ref() == Some(&stored.name);
+    let mut others = s.claimants(stored.version);
+    !others.any(|other| entry.is_kept_in(other) && !(other.disputed && told))
 }
 
 /// A Secret with a number that the ledger never gave out, of which it cannot be shown that it is ours: what was in it may
@@ -109,6 +138,20 @@ pub(super) fn count_what_is_spent(s: &Scene, _: &mut Waits) -> Option<Choice> {
         ..s.ledger.clone()
     };
     Some(Choice::record(Change::Tidy, ledger, Because::StrayVersion))
+}
+
+/// Every wait of a version on its way out counts from when it was superseded. One that somebody took that from waits from
+/// now on, and not for ever.
+pub(super) fn date_what_is_undated(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    let undated = |entry: &Entry| entry.superseded.is_none();
+    if !s.ledger.retiring.iter().any(undated) {
+        return None;
+    }
+    let mut ledger = s.ledger.clone();
+    for entry in ledger.retiring.iter_mut().filter(|entry| undated(entry)) {
+        entry.superseded = Some(s.now());
+    }
+    Some(Choice::record(Change::Tidy, ledger, Because::Superseded))
 }
 
 /// More rotations than are forgotten by a ledger that is brought back; a number beyond was made up.
@@ -147,15 +190,19 @@ fn deleted_lookalike<'a>(
 ) -> Option<(&'a SecretName, &'a SecretUid, Version)> {
     let copies = facts.lookalikes.iter().filter(|one| one.kept_by_us);
     let copies = copies.map(|one| (&one.name, &one.uid, Version::default()));
-    // One that says all that ours says, and is not the one that the ledger has. Ours is there, so that it is no other.
+    // One that says all that ours says, or what is in ours, and is not the one that the ledger has. Ours is there, so that
+    // it is no other.
     let twins = facts.secrets.iter().filter(|twin| {
-        let entry = ledger.entry(twin.version);
+        let same =
+            |entry: &&Entry| entry.version == twin.version || Some(&entry.id) == twin.id.as_ref();
         let original = |entry: &Entry| {
             let mut others = facts.secrets.iter();
-            others.any(|other| other.version == twin.version && entry.is_kept_in(other))
+            others.any(|other| other.version == entry.version && entry.is_kept_in(other))
         };
-        let is_twin = entry.is_some_and(|entry| !entry.is_kept_in(twin) && original(entry));
-        is_twin && twin.role == Role::Final && twin.leaving && twin.guarded
+        let mut entries = ledger.entries().filter(same).peekable();
+        let known = entries.peek().is_some();
+        let is_twin = known && entries.all(|entry| !entry.is_kept_in(twin) && original(entry));
+        is_twin && twin.role == Role::Final && twin.leaving && twin.guarded && !twin.disputed
     });
     let twins = twins.map(|twin| (&twin.name, &twin.uid, twin.version));
     copies.chain(twins).next()
@@ -198,42 +245,51 @@ pub(super) fn rebuild_with(
         listing.find(|issued| Some(&issued.id) == stored.id.as_ref())
     };
     let alive = |stored: &Stored| facts.issued.is().is_none() || issued(stored).is_some();
-    let is_marked = |stored: &&&Stored| {
-        let marked = |issued: &Issued| issued.marked && issued.version == stored.version;
-        facts.issued.is().is_none() || issued(stored).is_some_and(marked)
+    let marked = |stored: &Stored| issued(stored).filter(|issued| issued.marked);
+    let is_marked = |stored: &Stored| facts.issued.is().is_none() || marked(stored).is_some();
+    // The mark tells the number better than the Secret, which whoever may write it may have given another.
+    let numbered = |stored| {
+        let number = marked(stored).map_or(stored.version, |issued| issued.version);
+        (number, stored)
     };
-    let mut complete: Vec<&Stored> = facts
+    let mut complete: Vec<(Version, &Stored)> = facts
         .secrets
         .iter()
         .filter(|stored| !is_draft(stored) && !is_blank(stored) && stored.id.is_some())
         // What the issuer does not have is dead, or was never ours: it is cleared away as a stray.
         .filter(|stored| alive(stored) || stored.role == Role::Target)
+        .map(numbered)
         .collect();
     let named = |stored: &Stored| told == Some(&stored.name);
     // Stable: those of one version stay in the order of their age, but for the one that consumers were told of.
-    complete.sort_by_key(|stored| (stored.version, !named(stored)));
-    complete.dedup_by_key(|stored| stored.version);
-    let usable = |stored: &&&Stored| !stored.leaving && stored.intact && alive(stored);
+    complete.sort_by_key(|(number, stored)| (*number, !named(stored)));
+    complete.dedup_by_key(|(number, _)| *number);
+    let usable = |stored: &Stored| !stored.leaving && stored.intact && alive(stored);
+    let entry = |(number, stored): &(Version, &Stored)| {
+        let mut entry = entry_of(stored, facts.now)?;
+        entry.version = *number;
+        Some(entry)
+    };
     let current = complete
         .iter()
-        .find(|stored| usable(stored) && named(stored))
+        .find(|(_, stored)| usable(stored) && named(stored))
         .or_else(|| {
             let mut newest_first = complete.iter().rev();
-            newest_first.find(|stored| usable(stored) && is_marked(stored))
+            newest_first.find(|(_, stored)| usable(stored) && is_marked(stored))
         });
     let current = if resource.deleting {
         None
     } else {
-        current.and_then(|stored| entry_of(stored, facts.now))
+        current.and_then(entry)
     };
     let mut retiring: Vec<Entry> = complete
         .iter()
-        .filter(|stored| {
+        .filter(|(number, _)| {
             current
                 .as_ref()
-                .is_none_or(|current| current.version != stored.version)
+                .is_none_or(|current| current.version != *number)
         })
-        .filter_map(|stored| entry_of(stored, facts.now))
+        .filter_map(entry)
         .map(|mut entry| {
             entry.superseded = Some(facts.now);
             entry.sealed = facts.policy.rollback.is_zero();
@@ -310,6 +366,7 @@ pub(super) fn adopt_strays(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         !is_draft(stored)
             && !is_blank(stored)
             && !s.ledger.records(stored.version)
+            && !is_known_otherwise(s, stored)
             && (stored.guarded || !stored.leaving)
     })?;
     let leaves_issuer_alone = s.resource.deleting && !super::leave::revokes(s.facts);
@@ -344,6 +401,15 @@ pub(super) fn adopt_strays(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     Some(Choice::record(Change::Adopt, ledger, Because::StrayVersion))
 }
 
+/// What is in it is recorded with another Secret, or it says itself that it is another resource's: a copy, to which nothing
+/// is done.
+fn is_known_otherwise(s: &Scene, stored: &Stored) -> bool {
+    let elsewhere =
+        |entry: &Entry| Some(&entry.id) == stored.id.as_ref() && !entry.is_kept_in(stored);
+    let copied = stored.role == Role::Final && s.ledger.entries().any(elsewhere);
+    copied || stored.disputed
+}
+
 /// The issuer has it under another name: a predecessor made it.
 fn is_recorded_there(s: &Scene, stray: &Stored) -> bool {
     let is_it = |issued: &Issued| !issued.marked && Some(&issued.id) == stray.id.as_ref();
@@ -353,8 +419,8 @@ fn is_recorded_there(s: &Scene, stray: &Stored) -> bool {
 /// A Secret that says it holds a version of ours, which the issuer does not have: what was in it is dead, or it was never
 /// ours. There is nothing to end, and so no entry for it: it is only taken away, when nobody holds it.
 fn clear_away(s: &Scene, stray: &Stored, waits: &mut Waits) -> Option<Choice> {
-    // A list that is older than the Secret may lack what the Secret holds.
-    if s.facts.read_after_listing {
+    // A list that is older than the Secret may lack what the Secret holds, and so may one that lacks a place.
+    if s.facts.read_after_listing || s.facts.unlisted.is_some() {
         waits.until(Because::StrayVersion, later(s.now(), LOOK_AT_STRAYS_AGAIN));
         return None;
     }
@@ -403,7 +469,8 @@ pub(super) fn discard_drafts(s: &Scene, waits: &mut Waits) -> Option<Choice> {
             Err(None) => return Some(Choice::ask(Question::Issued, Because::LeftoverDraft)),
             Err(Some(trouble)) => return Some(s.setback(Purpose::Retire, trouble)),
         };
-        if listing.iter().any(|issued| issued.version == draft.version) {
+        let unseen = s.facts.unlisted.is_some();
+        if unseen || listing.iter().any(|issued| issued.version == draft.version) {
             return None;
         }
     }
