@@ -319,6 +319,12 @@ async fn deletion_goes_on_by_the_clock_where_nodes_cannot_be_watched() {
             asked(&cloud, Verb::Watch, NODE_SETS.1, "") > 1
         })
         .await;
+    // The pass that the deletion woke has come to its rest.
+    cloud
+        .until("the version that no node has is gone", || async {
+            cloud.status().await["live"] == 1
+        })
+        .await;
     waits_for_nodes(&cloud, "uses it by Secret").await;
     render(&cloud, CONFIG, "[service_user]\nauth_type = password\n").await;
     deploy(&cloud, &[CONFIG]).await;

@@ -312,9 +312,9 @@ async fn an_adopted_secret_is_given_back_when_its_resource_leaves() {
     }
 }
 
-/// A revoke needs the fence, and that is the Secret's deletion: nobody may take hold of what is about to die.
+/// Nobody may take hold of what is about to die: so our key goes first, in one write, and all else in it stays.
 #[tokio::test]
-async fn an_adopted_secret_whose_token_is_revoked_is_fenced_like_any_other() {
+async fn an_adopted_secret_whose_token_is_revoked_is_given_back_without_our_key() {
     let forge = Forge::new().await;
     let data = json!({ "user": "bot" });
     forge.add_adoptable_secret(EXPORT, &data, NAME).await;
@@ -324,7 +324,36 @@ async fn an_adopted_secret_whose_token_is_revoked_is_fenced_like_any_other() {
     forge.until_settled().await;
     forge.delete(Kind::Project, NAME).await;
     forge.until_gone(Kind::Project, NAME).await;
-    assert!(forge.secret(EXPORT).await.is_none());
+    let left = forge.secret(EXPORT).await.unwrap();
+    let keys: Vec<String> = left.data.unwrap_or_default().into_keys().collect();
+    assert_eq!(keys, ["user"]);
+    assert!(left.metadata.labels.unwrap_or_default().is_empty());
+    forge.assert_live(&[]);
+}
+
+/// Whoever holds it keeps token and Secret, as with any other.
+#[tokio::test]
+async fn an_adopted_secret_that_somebody_holds_keeps_its_token_until_it_is_released() {
+    let forge = Forge::new().await;
+    forge
+        .add_adoptable_secret(EXPORT, &json!({ "user": "bot" }), NAME)
+        .await;
+    let _operator = forge.operator().await;
+    let change = json!({ "spec": { "adoptExistingSecret": true, "deletionPolicy": "Revoke" } });
+    forge.create(with(forge.example(), change)).await;
+    forge.until_settled().await;
+    assert!(forge.hold(EXPORT, "example.org/consumer").await);
+    forge.delete(Kind::Project, NAME).await;
+    forge
+        .until("the holder is waited for", || async {
+            let status = forge.status_of(Kind::Project, NAME).await;
+            status.to_string().contains("example.org/consumer")
+        })
+        .await;
+    assert_eq!(forge.live().len(), 1);
+    let held = forge.secret(EXPORT).await.unwrap();
+    assert!(forge.let_go(&held, "example.org/consumer").await);
+    forge.until_gone(Kind::Project, NAME).await;
     forge.assert_live(&[]);
 }
 

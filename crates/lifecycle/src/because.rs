@@ -94,7 +94,7 @@ reasons! {
     Predecessor: Underway = "an earlier operator had this resource; the Secrets it left are taken over, or let go",
     Lookalike: Underway = "a Secret bears this resource's label and is not one of its own, as a copy does; it is left alone",
     SecretDisputed: NeedsAPerson = "the ledger records a Secret that says it is another resource's; nothing is done to it, and its version is not revoked",
-    TooManySecrets: NeedsAPerson = "more Secrets say they are this resource's than any resource has, so that its own cannot be told from them; nothing is done before those are gone that are not",
+    TooManySecrets: NeedsAPerson = "more Secrets say they are this resource's than any resource has, so that its own cannot be told from them; what the ledger does not know is left alone before those are gone that are not",
     RecordDamaged: Underway = "somebody took the record off a Secret; it is written anew from the ledger",
     AnnotationsChanged: Underway = "the annotations asked for on the Secret are not the ones written last",
     Checking: Underway = "it is time to compare the issuer with the ledger",

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use jiff::SignedDuration;
+
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DynamicObject;
 use lifecycle::{
@@ -77,7 +79,35 @@ pub async fn ask(
         }
         Question::Heirlooms => inherit::look(world, sight).await?,
     }
+    if let Some(source) = asked(world, sight, question).await {
+        sight.behind = behind(world, &source);
+    }
     Ok(())
+}
+
+/// Who has just answered.
+async fn asked(world: &World, sight: &Sight, question: Question) -> Option<Arc<dyn Source>> {
+    match question {
+        Question::Issued => open(sight).ok(),
+        Question::Works(version)
+        | Question::Referrers(version)
+        | Question::Ended(version)
+        | Question::Gone(version) => open_as_minted(world, sight, version).await.ok(),
+        Question::Resource | Question::Heirlooms => None,
+    }
+}
+
+/// How far the issuer's clock is behind ours, by an answer of a moment ago. Less than minutes is nothing to wait for, more
+/// than a day is no clock.
+fn behind(world: &World, source: &Arc<dyn Source>) -> SignedDuration {
+    let Some(ahead) = source.skew() else {
+        return SignedDuration::ZERO;
+    };
+    let behind = world.clock.offset() - ahead;
+    if behind < SignedDuration::from_mins(2) {
+        return SignedDuration::ZERO;
+    }
+    behind.min(SignedDuration::from_hours(24))
 }
 
 /// The timed check is also for Secrets that the ledger does not know.

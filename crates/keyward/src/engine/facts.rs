@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use lifecycle::{
@@ -40,7 +40,7 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
         referrers: sight.referrers.clone(),
         ended: sight.ended.clone(),
         gone: sight.absent.clone(),
-        behind: behind(sight),
+        behind: sight.behind,
         in_hand: sight
             .in_hand
             .as_ref()
@@ -59,16 +59,6 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
         checked: sight.checked,
         resource,
     }
-}
-
-/// How far the issuer's clock is behind ours. Seconds come from the time that an answer takes; more than a day is no clock.
-fn behind(sight: &Sight) -> SignedDuration {
-    let ahead = sight.source.as_ref().ok().and_then(|source| source.skew());
-    let behind = ahead.map_or(SignedDuration::ZERO, |ahead| -ahead);
-    if behind < SignedDuration::from_secs(10) {
-        return SignedDuration::ZERO;
-    }
-    behind.min(SignedDuration::from_hours(24))
 }
 
 fn own_secrets(sight: &Sight, resource: Option<&Resource>) -> Vec<lifecycle::Stored> {

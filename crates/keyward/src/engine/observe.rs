@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DynamicObject;
 use kube::{Api, ResourceExt};
@@ -73,6 +73,9 @@ pub struct Sight {
     /// What was listed elsewhere than where the spec points now, with the source that listed it.
     pub elsewhere: Vec<(IssuedId, Arc<dyn Source>)>,
     pub unlisted: Option<Trouble>,
+    /// How far the issuer's clock was behind ours when it answered in this pass. What it said earlier was by the clocks of
+    /// then: ours may have jumped since.
+    pub behind: SignedDuration,
     pub works: Option<Answer<Verdict>>,
     pub referrers: Vec<Answer<Vec<Holder>>>,
     pub ended: Vec<Answer<bool>>,
@@ -310,6 +313,7 @@ pub async fn observe(
         read_after_listing: false,
         elsewhere: Vec::new(),
         unlisted: None,
+        behind: SignedDuration::ZERO,
         works: None,
         referrers: Vec::new(),
         ended: Vec::new(),

@@ -486,6 +486,13 @@ pub fn values(secret: &Secret) -> Values {
     })
 }
 
+/// The same, of what is in it that is ours.
+pub fn our_values(secret: &Secret) -> Values {
+    our_data(secret).fold(Values::new(), |values, (key, bytes)| {
+        values.with(key.to_owned(), SecretValue::new(bytes.to_vec()))
+    })
+}
+
 /// Salted with the owner's uid and cut: enough to notice a change, of no use for anything else.
 fn digest_of<'a>(salt: &str, data: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
     digest(&Sha256::new_with_prefix(salt.as_bytes()), data, 8)

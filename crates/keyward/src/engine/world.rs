@@ -69,6 +69,11 @@ impl Clock {
             .unwrap_or(now)
     }
 
+    /// How far it is ahead of the machine's clock; by nothing, but in tests.
+    pub fn offset(&self) -> SignedDuration {
+        SignedDuration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+
     pub fn jump(&self, seconds: i64) {
         self.0.fetch_add(seconds, Ordering::Relaxed);
     }

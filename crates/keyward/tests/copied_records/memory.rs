@@ -79,6 +79,6 @@ async fn of_many_large_secrets_with_its_label_only_the_metadata_is_read() {
     assert!(
         stage.stored_as(NAME).unwrap()["status"]
             .to_string()
-            .contains("planted-")
+            .contains("TooManySecrets")
     );
 }

@@ -88,7 +88,6 @@ fn with_resource(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Optio
     }
     if let Some(count) = facts.crowded {
         waits.shown_with(Because::TooManySecrets, format!("{count} or more"));
-        return Some(Choice::rest(Because::TooManySecrets));
     }
     match &resource.ledger {
         LedgerState::Is(ledger) => by_policy(
@@ -112,6 +111,9 @@ fn by_policy(scene: &Scene, waits: &mut Waits) -> Option<Choice> {
 
 /// New, or lost? Only the Secrets and the issuer can tell; nothing is minted before both were looked at.
 fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Option<Choice> {
+    if facts.crowded.is_some() {
+        return Some(Choice::rest(Because::TooManySecrets));
+    }
     // Before the Secrets are judged by: a predecessor's have no record yet, and are versions too.
     let taking_over = former::is_asked_for(facts, resource);
     if (resource.ledger == LedgerState::Absent || taking_over)

@@ -521,6 +521,10 @@ fn orphans(s: &Scene, waits: &mut Waits) -> Option<Issued> {
     if !s.facts.issuer.revokes || (s.resource.deleting && !super::leave::revokes(s.facts)) {
         return None;
     }
+    // Its Secret may be among those that were not looked at.
+    if s.facts.crowded.is_some() {
+        return None;
+    }
     // In place, what an overtaken process made may be on its way into the Secret until that is claimed for another.
     let open = s.ledger.intent.as_ref().map(|intent| intent.version);
     let claim = s.target().and_then(|target| target.claim);

@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::mint::holds;
 use super::scene::{Choice, Scene, Waits, still_there};
 use crate::schedule::later;
 use crate::{
@@ -49,7 +50,7 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
     }
     let holders = stored.map_or(&[][..], |stored| &stored.holders);
     let hurried = s.resource.deleting || expired(s, entry);
-    if s.in_place() && hurried && s.stored(entry.version).is_none() {
+    if s.in_place() && hurried && s.stored(entry.version).is_none() && !holds(s, entry.version) {
         // Nobody can be asked whether he has noticed its successor: even a leaving resource gives him the time, and so
         // does an expiry, which our clock may see before the issuer's does.
         let until = later(entry.superseded.unwrap_or(s.now()), s.facts.policy.overlap);
@@ -60,6 +61,11 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
     }
     if !may_go(s, entry, holders, waits) {
         return None;
+    }
+    if let Some(stored) = stored
+        && stays(stored)
+    {
+        return take_our_part_out(s, entry, stored, waits);
     }
     if let Some(stored) = stored
         && !stored.leaving
@@ -101,6 +107,24 @@ fn fence(s: &Scene, entry: &Entry, stored: &Stored, waits: &mut Waits) -> Option
         step,
         past_holders(s, entry).unwrap_or(Because::Superseded),
     ))
+}
+
+/// A Secret that its owner had before us is not deleted with our value in it. One write takes that out and lets go, and it
+/// fails if anybody took hold of the Secret since it was read: from then on nobody can begin to use the value.
+fn take_our_part_out(
+    s: &Scene,
+    entry: &Entry,
+    stored: &Stored,
+    waits: &mut Waits,
+) -> Option<Choice> {
+    match past_holders(s, entry) {
+        Some(because) => announce(s, entry, Some(stored), because, waits)?,
+        None => wait_for_holders(s, entry, Some(stored), waits)?,
+    }
+    .or_else(|| {
+        let waits_still = s.must_wait(Purpose::Retire, waits);
+        (!waits_still).then(|| give_back(stored, Because::Deleting))
+    })
 }
 
 /// Is it time for this version to go at all?
@@ -405,8 +429,8 @@ pub(super) fn release(stored: &Stored) -> Choice {
     Choice::act(step, Because::RevokeConfirmed)
 }
 
-/// A Secret that its owner had before us is given back where nothing of ours in it is revoked. What is revoked needs the
-/// fence, and that is the Secret's deletion: without it somebody could take hold of it between the last look and the revoke.
+/// A Secret that its owner had before us is given back: as it is, where nothing of ours in it is revoked, else without our
+/// value.
 pub(super) fn stays(stored: &Stored) -> bool {
     stored.adopted && !stored.leaving
 }
