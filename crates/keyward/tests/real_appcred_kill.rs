@@ -135,7 +135,10 @@ impl Scene<'_> {
     async fn rest_at(&self, serial: u32) -> Result<(), String> {
         kill::settles(self.credential, serial, PATIENCE).await?;
         let version = self.credential.shown().version;
-        if ![1, 2].map(|attempt| format!("{serial}.{attempt}")).contains(&version) {
+        if ![1, 2]
+            .map(|attempt| format!("{serial}.{attempt}"))
+            .contains(&version)
+        {
             return Err(format!("lost: it took more attempts: {version}"));
         }
         let made = self.cloud.count(keystone::CREATE, 201);
