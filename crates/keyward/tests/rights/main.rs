@@ -98,7 +98,7 @@ fn with_annotation(mut secret: Value, key: &str, value: &str) -> Value {
 }
 
 /// Says of itself that it is this Secret of this resource.
-fn as_if_made_for(mut secret: Value, resource: &str, namespace: &str) -> Value {
+fn as_if_made_for(secret: Value, resource: &str, namespace: &str) -> Value {
     let name = secret["metadata"]["name"].clone();
     let source = &secret["metadata"]["annotations"]["keyward.dev/source"];
     let mut source: Value = serde_json::from_str(source.as_str().unwrap()).unwrap();
