@@ -511,7 +511,10 @@ async fn let_go(
         sight.saw_secret(seen);
     }
     // A token can end itself, if its value is known.
-    sight.in_hand = taken_out.or(sight.in_hand.take());
+    if let Some(fresh) = taken_out {
+        sight.taken_out = Some(fresh.version);
+        sight.in_hand = Some(fresh);
+    }
     Ok(())
 }
 

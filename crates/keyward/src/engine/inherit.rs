@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PostParams};
-use lifecycle::{Heirloom, Inheritable, SecretName, SecretUid, Version};
+use lifecycle::{Heirloom, Inheritable, Known, SecretName, SecretUid, Version};
 use serde_json::json;
 
 use super::act::manager;
@@ -140,6 +140,7 @@ pub async fn look(world: &World, sight: &mut Sight) -> Result<(), Fault> {
         }
     }
     let uid = sight.uid();
+    let known = sight.secrets.len();
     let mut left = former::secrets_left(world, sight).await?;
     for secret in secrets {
         match secret.labels().get(names::OWNER_UID) {
@@ -155,5 +156,10 @@ pub async fn look(world: &World, sight: &mut Sight) -> Result<(), Fault> {
         }
     }
     sight.heirlooms = Some(left);
+    if sight.secrets.len() > known {
+        // A list from before may lack what a Secret holds that was not there then.
+        sight.issued = Known::NotAsked;
+        sight.read_after_listing = false;
+    }
     Ok(())
 }

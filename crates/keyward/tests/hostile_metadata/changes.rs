@@ -101,8 +101,8 @@ pub(crate) fn every_change(scene: &Scene) -> Vec<Change> {
                     place: place.clone(),
                     how,
                 };
-                let changed = changed(&object, other.as_ref(), &change);
-                if changed.is_some_and(|changed| changed != object) {
+                let after = changed(&object, other.as_ref(), &change);
+                if after.is_some_and(|after| after != object) {
                     changes.push(change);
                 }
             }
@@ -270,10 +270,9 @@ fn garbled(value: &Value) -> Value {
             "2020-01-01T00:00:00Z".into()
         }
         Value::String(text) if text.parse::<lifecycle::Version>().is_ok() => "3.7".into(),
-        Value::String(_) | Value::Object(_) | Value::Array(_) => "garbled".into(),
         Value::Bool(is) => (!is).into(),
         Value::Number(_) => 7_777.into(),
-        Value::Null => "garbled".into(),
+        Value::String(_) | Value::Object(_) | Value::Array(_) | Value::Null => "garbled".into(),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::mint::holds;
 use super::scene::{Choice, Scene, Waits, still_there};
 use crate::schedule::later;
 use crate::{
@@ -50,7 +49,9 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
     }
     let holders = stored.map_or(&[][..], |stored| &stored.holders);
     let hurried = s.resource.deleting || expired(s, entry);
-    if s.in_place() && hurried && s.stored(entry.version).is_none() && !holds(s, entry.version) {
+    // It was in the Secret until this very pass, and nobody held it.
+    let taken_out = s.facts.taken_out == Some(entry.version);
+    if s.in_place() && hurried && s.stored(entry.version).is_none() && !taken_out {
         // Nobody can be asked whether he has noticed its successor: even a leaving resource gives him the time, and so
         // does an expiry, which our clock may see before the issuer's does.
         let until = later(entry.superseded.unwrap_or(s.now()), s.facts.policy.overlap);

@@ -176,6 +176,11 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
             {
                 if o.secrets.iter().all(|known| known.name() != secret.name()) {
                     refresh(o, &before, secret.name());
+                    if !secret.is_heirloom() {
+                        // A list from before may lack what it holds.
+                        (o.listed, o.listing, o.marks) = (Told::Nothing, 0, Default::default());
+                        o.read_after_listing = false;
+                    }
                 }
             }
         }
