@@ -153,11 +153,20 @@ fn is_over(scene: &Scene) -> bool {
         return is_leaving(scene);
     }
     let ready = stage.condition_of(NAME, "Ready");
-    let needs_a_person = stage.condition_of(NAME, "Stalled")["status"] == "True"
-        || ready["reason"] == "IssuerRejected";
+    let needs_a_person =
+        stage.condition_of(NAME, "Stalled")["status"] == "True" || names_what_to_correct(&ready);
     // Whoever put a finalizer there is waited for, like everybody.
     let held = ready["reason"] == "HeldByConsumers" && is_held(scene);
     needs_a_person || held || (stage.is_settled(NAME) && !is_leaving(scene))
+}
+
+/// A record that leads nowhere, or to what is not ours: it is said which, and only a person can correct it. Beside the
+/// record of an entry it is the place that an unpublished Secret was made to name, where its value cannot be tried.
+fn names_what_to_correct(ready: &Value) -> bool {
+    let message = ready["message"].as_str().unwrap_or_default();
+    message.contains("correct the record")
+        || message.contains("logging in to realm garbled")
+        || message.contains("logging in to realm  of")
 }
 
 fn is_held(scene: &Scene) -> bool {

@@ -11,6 +11,7 @@
 mod cloud;
 mod neighbour;
 #[path = "../copied_records/people.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
 mod people;
 #[path = "../stage/mod.rs"]
 mod stage;
