@@ -312,7 +312,7 @@ async fn an_adopted_secret_is_given_back_when_its_resource_leaves() {
     }
 }
 
-/// Nobody may take hold of what is about to die: so our key goes first, in one write, and all else in it stays.
+/// The token is ended, and our key goes; all else in it is its owner's, and stays.
 #[tokio::test]
 async fn an_adopted_secret_whose_token_is_revoked_is_given_back_without_our_key() {
     let forge = Forge::new().await;

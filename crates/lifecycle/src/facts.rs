@@ -100,9 +100,6 @@ pub struct Facts {
     /// its labels say.
     #[serde(default)]
     pub stored: Vec<SecretUid>,
-    /// The version whose value this pass took out of a Secret that was its owner's before.
-    #[serde(default)]
-    pub taken_out: Option<Version>,
     /// The issuer said that the name was taken when this pass asked for it.
     #[serde(default)]
     pub duplicate: bool,

@@ -16,7 +16,7 @@ use super::ask::{open, open_to_end};
 use super::claim::claim;
 use super::limits::Turn;
 use super::mint::mint;
-use super::observe::{Fresh, Sight};
+use super::observe::Sight;
 use super::secrets::{self, Record};
 use super::trouble::Fault;
 use super::world::World;
@@ -447,9 +447,8 @@ async fn release(
 }
 
 /// *Guarantees:* the Secret no longer depends on us; with Retain, or if it was its owner's before, nothing collects it
-/// either. Its contents stay, but for a value of ours that is to be revoked; and that is taken out only if nobody took hold
-/// of the Secret since it was read. *If it dies here:* it is still ours, or nobody's; what was in it may then be ended only
-/// by a login, no longer by itself. *Safe to repeat because* the write is refused if anything changed.
+/// either. Its contents stay, but for a value of ours that was revoked. *If it dies here:* it is still ours, or nobody's.
+/// *Safe to repeat because* the write is refused if anything changed.
 async fn let_go(
     world: &World,
     sight: &mut Sight,
@@ -491,12 +490,9 @@ async fn let_go(
     }
     let api = world.secrets(&sight.namespace());
     let mut patch = json!({ "metadata": metadata });
-    let taken_out = value_to_take_out(sight, known);
-    if let Some(fresh) = &taken_out {
-        let keys = fresh
-            .values
-            .iter()
-            .map(|(key, _)| (key.to_owned(), json!(null)));
+    if holds_a_dead_value(sight, known) {
+        let keys = secrets::our_values(known);
+        let keys = keys.iter().map(|(key, _)| (key.to_owned(), json!(null)));
         patch["data"] = keys.collect();
     }
     let seen = world
@@ -510,29 +506,15 @@ async fn let_go(
     } else {
         sight.saw_secret(seen);
     }
-    // A token can end itself, if its value is known.
-    if let Some(fresh) = taken_out {
-        sight.taken_out = Some(fresh.version);
-        sight.in_hand = Some(fresh);
-    }
     Ok(())
 }
 
-/// What is ours in an adopted Secret whose credential is about to be revoked. What somebody put there over ours stays.
-fn value_to_take_out(sight: &Sight, known: &Secret) -> Option<Fresh> {
-    let stored = secrets::read(sight.kind.as_ref(), known)?;
-    let revoked = sight.kind.terms(&sight.object).policy.deletion == Deletion::Revoke;
-    let ours = stored.adopted && stored.intact && stored.version != Version::default();
-    if !revoked || !ours || !sight.kind.terms(&sight.object).issuer.revokes {
-        return None;
-    }
-    Some(Fresh {
-        version: stored.version,
-        id: stored.id?,
-        values: secrets::our_values(known),
-        expires: stored.expires,
-        minted_here: true,
-        maybe_stored: false,
+/// Whether what is ours in an adopted Secret was revoked. What somebody put there over ours stays, and so does what was there
+/// before we ever wrote.
+fn holds_a_dead_value(sight: &Sight, known: &Secret) -> bool {
+    secrets::read(sight.kind.as_ref(), known).is_some_and(|stored| {
+        let ours = stored.adopted && stored.intact;
+        ours && sight.revoked.contains(&stored.version)
     })
 }
 

@@ -51,7 +51,6 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
             }),
         mine: sight.mine,
         stored: sight.stored.clone(),
-        taken_out: sight.taken_out,
         duplicate: sight.duplicate,
         revoked: sight.revoked.clone(),
         warned: sight.warned.clone(),

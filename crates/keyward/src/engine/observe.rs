@@ -60,8 +60,6 @@ pub struct Sight {
     pub chosen: Option<(Version, Values)>,
     /// Secrets that this pass stored.
     pub stored: Vec<SecretUid>,
-    /// The version whose value this pass took out of an adopted Secret.
-    pub taken_out: Option<Version>,
     /// The newest that was seen of each object: no look may show anything older.
     pub horizon: Horizon,
     pub source: Result<Arc<dyn Source>, Refusal>,
@@ -304,7 +302,6 @@ pub async fn observe(
         marks: Vec::new(),
         chosen: None,
         stored: Vec::new(),
-        taken_out: None,
         heirlooms: None,
         annotated: false,
         horizon: horizon.clone(),

@@ -49,9 +49,7 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
     }
     let holders = stored.map_or(&[][..], |stored| &stored.holders);
     let hurried = s.resource.deleting || expired(s, entry);
-    // It was in the Secret until this very pass, and nobody held it.
-    let taken_out = s.facts.taken_out == Some(entry.version);
-    if s.in_place() && hurried && s.stored(entry.version).is_none() && !taken_out {
+    if s.in_place() && hurried && s.stored(entry.version).is_none() {
         // Nobody can be asked whether he has noticed its successor: even a leaving resource gives him the time, and so
         // does an expiry, which our clock may see before the issuer's does.
         let until = later(entry.superseded.unwrap_or(s.now()), s.facts.policy.overlap);
@@ -66,7 +64,7 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
     if let Some(stored) = stored
         && stays(stored)
     {
-        return take_our_part_out(s, entry, stored, waits);
+        return end_what_is_ours(s, entry, stored, waits);
     }
     if let Some(stored) = stored
         && !stored.leaving
@@ -110,9 +108,9 @@ fn fence(s: &Scene, entry: &Entry, stored: &Stored, waits: &mut Waits) -> Option
     ))
 }
 
-/// A Secret that its owner had before us is not deleted with our value in it. One write takes that out and lets go, and it
-/// fails if anybody took hold of the Secret since it was read: from then on nobody can begin to use the value.
-fn take_our_part_out(
+/// A Secret that its owner had before us is not deleted: what is ours in it is ended, and then taken out. It has no fence, so
+/// that who holds it is looked at right before.
+fn end_what_is_ours(
     s: &Scene,
     entry: &Entry,
     stored: &Stored,
@@ -122,10 +120,7 @@ fn take_our_part_out(
         Some(because) => announce(s, entry, Some(stored), because, waits)?,
         None => wait_for_holders(s, entry, Some(stored), waits)?,
     }
-    .or_else(|| {
-        let waits_still = s.must_wait(Purpose::Retire, waits);
-        (!waits_still).then(|| give_back(stored, Because::Deleting))
-    })
+    .or_else(|| revoke(s, entry, Some(stored), waits))
 }
 
 /// Is it time for this version to go at all?
@@ -394,7 +389,11 @@ fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) 
     if let Some(stored) = stored
         && stored.guarded
     {
-        return Some(release(stored));
+        return Some(if stays(stored) {
+            give_back(stored, Because::RevokeConfirmed)
+        } else {
+            release(stored)
+        });
     }
     let mut ledger = s.ledger.clone();
     ledger

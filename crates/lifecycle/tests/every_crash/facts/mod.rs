@@ -139,7 +139,6 @@ pub fn facts(
         }),
         mine,
         stored: stored_here(c, o),
-        taken_out: None,
         duplicate: o.duplicate,
         revoked: versions(o.revoked),
         warned: versions(o.warned),
