@@ -143,7 +143,9 @@ impl Operator {
 
     /// Command line and environment, as far as we may see them.
     pub(crate) fn seen_from_outside(&self) -> Vec<u8> {
-        let mut seen = std::fs::read(format!("/proc/{}/cmdline", self.pid())).unwrap();
+        // One that was killed a moment ago shows nothing any more.
+        let seen = std::fs::read(format!("/proc/{}/cmdline", self.pid()));
+        let mut seen = seen.unwrap_or_default();
         seen.extend(self.environment().unwrap_or_default());
         seen
     }
