@@ -16,6 +16,7 @@ use super::limits::Turn;
 use super::observe::{Fresh, Sight, look_again};
 use super::reader::Reader;
 use super::trouble::Fault;
+use super::watch::Scope;
 use super::world::World;
 use super::{Key, inherit, recorded, referrers, secrets};
 
@@ -44,7 +45,9 @@ pub async fn ask(
                     listed
                         .issued
                         .retain(|one| former.iter().all(|other| other.id != one.id));
-                    listed.issued.extend(sight.as_own(former, &recorded));
+                    let sees_everybody = matches!(world.options.scope, Scope::All);
+                    let own = sight.as_own(former, &recorded, sees_everybody);
+                    listed.issued.extend(own);
                     sight.compared = true;
                     (sight.elsewhere, sight.unlisted) = (listed.elsewhere, listed.unlisted);
                     lifecycle::Known::Is(listed.issued)

@@ -99,21 +99,27 @@ impl Sight {
 
     /// What bears the mark of the former life, as part of this one: what is recorded by its own number here, all else with
     /// numbers that nothing of this life's has. In a life that was not taken over it is only counted.
-    pub(super) fn as_own(&mut self, found: Vec<Issued>, recorded: &[Issued]) -> Vec<Issued> {
+    pub(super) fn as_own(
+        &mut self,
+        found: Vec<Issued>,
+        recorded: &[Issued],
+        sees_everybody: bool,
+    ) -> Vec<Issued> {
         let Some(former) = &mut self.former else {
             return Vec::new();
         };
         former.left = u32::try_from(found.len()).unwrap_or(u32::MAX);
         let owner = owner_of(former);
-        let same_cluster = former.of.cluster == self.bearer.cluster;
+        let nobody_lives = sees_everybody && former.of.cluster == self.bearer.cluster;
         if self.wanted_former().is_none() {
             return Vec::new();
         }
         let mut own = Vec::new();
         for (nth, one) in (1..).zip(found) {
             let known = recorded.iter().find(|known| known.id == one.id);
-            // In another cluster somebody may live on with what has no Secret here.
-            if known.is_none() && !same_cluster {
+            // In another cluster, or a namespace that we may not look at, somebody may live on with what has no Secret
+            // here.
+            if known.is_none() && !nobody_lives {
                 continue;
             }
             self.marks.push((one.id.clone(), owner.mark(one.version)));
