@@ -7,11 +7,14 @@ mod stage;
 
 use k8s_openapi::api::core::v1::Secret;
 use keyward::api::demo::DemoCredential;
+use keyward::engine::Options;
+use keyward::engine::watch::Scope;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use stage::{NAME, Stage};
-use testbed::issuer::Kind;
+use testbed::faults::Fault;
+use testbed::issuer::{Kind, Verb};
 
 const HOLDER: &str = "example.org/consumer";
 const LONG_AGO: i64 = 7200;
@@ -164,6 +167,33 @@ async fn a_resource_that_is_restored_with_the_word_of_a_person_mints_nothing() {
         let operator = stage.operator().await;
         stage.until("it is as it was", || stage.settled()).await;
         assert_eq!(stage.minted(), minted, "{kind:?} {in_place}");
+        assert_eq!(stage.handed_out().await, Some(backup.handed_out.clone()));
+        rotates_and_ends(&stage).await;
+        operator.stop().await;
+    }
+}
+
+/// It cannot see whether somebody lives on elsewhere: whoever has the value is believed.
+#[tokio::test]
+async fn an_operator_of_one_namespace_takes_over_what_lets_somebody_in() {
+    for (kind, in_place) in KINDS {
+        let stage = Stage::new(kind, in_place);
+        let backup = lived_and_lost(&stage).await;
+        put_back(&stage, &backup, Some(&backup.uid())).await;
+        // The first time, the issuer is not there to try it with.
+        stage.issuer.faults().next(Verb::Login, Fault::Error(503));
+        let options = Options {
+            scope: Scope::Only(vec![stage::NAMESPACE.into()]),
+            ..Options::default()
+        };
+        let operator = stage.operator_with(options).await;
+        stage
+            .until("it is as it was", || async {
+                stage.clock.jump(5);
+                operator.engine.world().queue.timers.notify_one();
+                stage.settled().await
+            })
+            .await;
         assert_eq!(stage.handed_out().await, Some(backup.handed_out.clone()));
         rotates_and_ends(&stage).await;
         operator.stop().await;

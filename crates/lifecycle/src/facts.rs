@@ -51,6 +51,10 @@ pub struct Facts {
     /// seen from here.
     #[serde(default)]
     pub former: Option<Former>,
+    /// Why it is not known whether what a Secret of the former life holds lets somebody in. Where somebody unseen may live
+    /// on with it, that is what shows that it is not just a record that names his credential.
+    #[serde(default)]
+    pub unproved: Option<Trouble>,
     /// In place: the Secret lacks annotations that the spec asks for, or bears some that it no longer does; and this pass
     /// has not tried to change that. Never so of a Secret that is being deleted, or of a spec that cannot be served.
     #[serde(default)]

@@ -86,6 +86,10 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// Does this value let somebody in? `Refused` is an answer; not getting one is an error.
     async fn verify(&self, values: &Values) -> Result<Verdict, SourceError>;
 
+    /// Does this value let somebody in as that credential, and no other? `Refused` also where that cannot be seen: whoever
+    /// forges a record can put another's id beside a value of his own.
+    async fn verify_as(&self, id: &IssuedId, values: &Values) -> Result<Verdict, SourceError>;
+
     /// Ends a credential. One that is already gone counts as ended.
     /// *Guarantees:* it was looked at first, and is what the proof says it is: it bears the mark, or it bears nobody's
     /// and the proof holds in the way of this issuer. Whatever else the login may end stays.

@@ -193,6 +193,13 @@ impl Source for StandIn {
         }
     }
 
+    async fn verify_as(&self, id: &IssuedId, values: &Values) -> Result<Verdict, SourceError> {
+        if values.get(ID).and_then(SecretValue::expose_str) != Some(id.as_str()) {
+            return Ok(Verdict::Refused);
+        }
+        self.verify(values).await
+    }
+
     async fn revoke(&self, proof: &Proof<'_>, id: &IssuedId) -> Result<(), SourceError> {
         let reply = self.look(id).await?;
         if reply.status() == StatusCode::NOT_FOUND {

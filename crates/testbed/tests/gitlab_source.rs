@@ -184,12 +184,12 @@ async fn keeps_the_contract(kind: Kind, checks: usize) {
 
 #[tokio::test]
 async fn the_source_of_project_tokens_keeps_the_contract() {
-    keeps_the_contract(Kind::Project, 18).await;
+    keeps_the_contract(Kind::Project, 19).await;
 }
 
 #[tokio::test]
 async fn the_source_of_group_tokens_keeps_the_contract() {
-    keeps_the_contract(Kind::Group, 18).await;
+    keeps_the_contract(Kind::Group, 19).await;
 }
 
 #[tokio::test]

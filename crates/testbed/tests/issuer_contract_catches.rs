@@ -18,6 +18,7 @@ use testbed::issuer::{Kind, StandIn};
 enum Flaw {
     None,
     TakesAnyValueForGood,
+    TakesAnyValueForThatId,
     ListsNobody,
     ListsTheNeighbours,
     ForgetsWhichVersion,
@@ -162,6 +163,13 @@ impl Source for Flawed {
         self.inner.verify(values).await
     }
 
+    async fn verify_as(&self, id: &IssuedId, values: &Values) -> Result<Verdict, SourceError> {
+        if self.flaw == Flaw::TakesAnyValueForThatId {
+            return self.inner.verify(values).await;
+        }
+        self.inner.verify_as(id, values).await
+    }
+
     async fn revoke(&self, proof: &Proof<'_>, id: &IssuedId) -> Result<(), SourceError> {
         if self.flaw == Flaw::OnlySaysThatItRevoked {
             return Ok(());
@@ -280,6 +288,7 @@ async fn a_source_without_a_flaw_passes() {
 async fn every_flaw_is_caught() {
     for flaw in [
         Flaw::TakesAnyValueForGood,
+        Flaw::TakesAnyValueForThatId,
         Flaw::ListsNobody,
         Flaw::ListsTheNeighbours,
         Flaw::ForgetsWhichVersion,

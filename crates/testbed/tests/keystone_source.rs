@@ -341,7 +341,7 @@ async fn passes(url: &str) {
         report.skipped.len(),
         report.skipped
     );
-    assert_eq!(report.passed.len(), 20, "skipped: {:?}", report.skipped);
+    assert_eq!(report.passed.len(), 21, "skipped: {:?}", report.skipped);
 }
 
 #[tokio::test]

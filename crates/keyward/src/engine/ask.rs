@@ -16,7 +16,6 @@ use super::limits::Turn;
 use super::observe::{Fresh, Sight, look_again};
 use super::reader::Reader;
 use super::trouble::Fault;
-use super::watch::Scope;
 use super::world::World;
 use super::{Key, inherit, recorded, referrers, secrets};
 
@@ -45,8 +44,7 @@ pub async fn ask(
                     listed
                         .issued
                         .retain(|one| former.iter().all(|other| other.id != one.id));
-                    let sees_everybody = matches!(world.options.scope, Scope::All);
-                    let own = sight.as_own(former, &recorded, sees_everybody);
+                    let own = sight.as_own(world, former, &recorded);
                     listed.issued.extend(own);
                     sight.compared = true;
                     (sight.elsewhere, sight.unlisted) = (listed.elsewhere, listed.unlisted);
@@ -174,7 +172,7 @@ pub async fn open_to_end(
 }
 
 /// The source for another spec of this resource.
-async fn open_at(
+pub async fn open_at(
     world: &World,
     sight: &Sight,
     object: &DynamicObject,
@@ -410,9 +408,13 @@ async fn works(world: &World, sight: &mut Sight, version: Version) -> Result<Ver
     let Some(values) = values_of(world, sight, &source, version).await? else {
         return Ok(Verdict::Refused);
     };
-    world
-        .at_issuer(&source, "verify", source.verify(&values))
-        .await
+    // Where only a Secret says whose it is, it must also be the one that it names.
+    let named = sight.recorded_id(version).filter(|_| sight.hearsay);
+    let asked = match &named {
+        Some(id) => source.verify_as(id, &values),
+        None => source.verify(&values),
+    };
+    world.at_issuer(&source, "verify", asked).await
 }
 
 /// The values of a version, wherever they are now: in hand, in its Secret, in its draft, at the issuer.

@@ -31,6 +31,7 @@ pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
         former: sight.former.clone(),
         crowded: sight.crowded,
         hearsay: sight.hearsay,
+        unproved: sight.unproved.clone(),
         heirlooms: inherit::heirlooms(sight),
         annotations_due: annotations::are_due(sight),
         issued: sight.issued.clone(),

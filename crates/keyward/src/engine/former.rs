@@ -6,12 +6,16 @@
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams};
-use lifecycle::{Bearer, Former, Issued, LedgerState, Mark, Owner, Role, Version};
+use lifecycle::{
+    Bearer, Former, Issued, LedgerState, Mark, Owner, Role, Trouble, Verdict, Version,
+};
 
+use super::ask::open_at;
 use super::observe::Sight;
 use super::remains::living;
 use super::secrets;
 use super::trouble::Fault;
+use super::watch::Scope;
 use super::world::World;
 use super::{Inherited, Kind, names};
 
@@ -80,6 +84,12 @@ async fn is_there(world: &World, kind: &dyn Kind, of: &Bearer) -> Result<bool, F
     Ok(found.is_some_and(|found| found.uid().as_ref() == Some(&of.uid)))
 }
 
+/// Whether it is sure that nobody lives on with what that life had: in another cluster, or in a namespace that we may not
+/// look at, somebody may.
+fn nobody_lives(world: &World, former: &Former) -> bool {
+    matches!(world.options.scope, Scope::All) && former.of.cluster == world.cluster
+}
+
 fn owner_of(former: &Former) -> Owner {
     Owner::new(former.of.cluster.clone(), &former.of.uid)
 }
@@ -101,24 +111,22 @@ impl Sight {
     /// numbers that nothing of this life's has. In a life that was not taken over it is only counted.
     pub(super) fn as_own(
         &mut self,
+        world: &World,
         found: Vec<Issued>,
         recorded: &[Issued],
-        sees_everybody: bool,
     ) -> Vec<Issued> {
         let Some(former) = &mut self.former else {
             return Vec::new();
         };
         former.left = u32::try_from(found.len()).unwrap_or(u32::MAX);
         let owner = owner_of(former);
-        let nobody_lives = sees_everybody && former.of.cluster == self.bearer.cluster;
+        let nobody_lives = nobody_lives(world, former);
         if self.wanted_former().is_none() {
             return Vec::new();
         }
         let mut own = Vec::new();
         for (nth, one) in (1..).zip(found) {
             let known = recorded.iter().find(|known| known.id == one.id);
-            // In another cluster, or a namespace that we may not look at, somebody may live on with what has no Secret
-            // here.
             if known.is_none() && !nobody_lives {
                 continue;
             }
@@ -156,7 +164,9 @@ impl Sight {
 
 /// The Secrets of the former life, where a person wants them.
 pub(super) async fn secrets_left(world: &World, sight: &Sight) -> Result<Vec<Secret>, Fault> {
-    let Some(former) = sight.wanted_former().filter(|former| !former.taken) else {
+    let wanted = sight.wanted_former().filter(|former| !former.taken);
+    let leaves = sight.object.metadata.deletion_timestamp.is_some();
+    let Some(former) = wanted.filter(|_| !leaves) else {
         return Ok(Vec::new());
     };
     let api = world.secrets(&sight.namespace());
@@ -176,6 +186,49 @@ pub(super) async fn secrets_left(world: &World, sight: &Sight) -> Result<Vec<Sec
         named && complete
     };
     Ok(found.into_iter().filter(its).collect())
+}
+
+/// Of these Secrets, those whose value lets somebody in. Where somebody unseen may live on with what they name, a name alone
+/// gives nobody a right to it: whoever restores a Secret has its value, whoever forges one has not. With it, why one could
+/// not be tried: none is taken then.
+pub(super) async fn those_that_let_in(
+    world: &World,
+    sight: &Sight,
+    left: Vec<Secret>,
+) -> (Vec<Secret>, Option<Trouble>) {
+    let former = sight.wanted_former();
+    if left.is_empty() || former.is_some_and(|former| nobody_lives(world, former)) {
+        return (left, None);
+    }
+    let mut proved = Vec::new();
+    for secret in left {
+        match lets_in(world, sight, &secret).await {
+            Ok(Verdict::Works) => proved.push(secret),
+            Ok(Verdict::Refused) => tracing::warn!(
+                name = sight.object.name_any(),
+                secret = secret.name_any(),
+                "a Secret of a former life does not let anybody in; it is left alone"
+            ),
+            Err(trouble) => return (Vec::new(), Some(trouble)),
+        }
+    }
+    (proved, None)
+}
+
+/// Tried where the Secret says that its credential was made.
+async fn lets_in(world: &World, sight: &Sight, secret: &Secret) -> Result<Verdict, Trouble> {
+    let mut object = sight.object.clone();
+    if let Some(made) = secrets::made_of(&secret.metadata) {
+        made.restore(sight.kind.as_ref(), &mut object);
+    }
+    let recorded = secrets::read(sight.kind.as_ref(), secret).and_then(|stored| stored.id);
+    let Some(id) = recorded else {
+        return Ok(Verdict::Refused);
+    };
+    let source = open_at(world, sight, &object).await?;
+    let values = secrets::values(secret);
+    let asked = source.verify_as(&id, &values);
+    world.at_issuer(&source, "verify", asked).await
 }
 
 /// A Secret of the former life, read as a version of this one.

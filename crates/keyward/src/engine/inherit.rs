@@ -141,7 +141,8 @@ pub async fn look(world: &World, sight: &mut Sight) -> Result<(), Fault> {
     }
     let uid = sight.uid();
     let known = sight.secrets.len();
-    let mut left = former::secrets_left(world, sight).await?;
+    let former = former::secrets_left(world, sight).await?;
+    let (mut left, unproved) = former::those_that_let_in(world, sight, former).await;
     for secret in secrets {
         match secret.labels().get(names::OWNER_UID) {
             Some(owner) if *owner == uid => sight.saw_secret_for_the_first_time(secret),
@@ -156,6 +157,7 @@ pub async fn look(world: &World, sight: &mut Sight) -> Result<(), Fault> {
         }
     }
     sight.heirlooms = Some(left);
+    sight.unproved = unproved;
     if sight.secrets.len() > known {
         // A list from before may lack what a Secret holds that was not there then.
         sight.issued = Known::NotAsked;

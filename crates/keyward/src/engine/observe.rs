@@ -54,6 +54,8 @@ pub struct Sight {
     pub marks: Vec<(IssuedId, Mark)>,
     /// The life that this resource had before it was restored, if nobody living has that uid.
     pub former: Option<Former>,
+    /// Why a Secret of that life could not be tried.
+    pub unproved: Option<Trouble>,
     /// What the ledger on this resource must say of whom it is about.
     pub bearer: Bearer,
     /// The value that was chosen for the attempt that this pass began, until it is stored.
@@ -299,6 +301,7 @@ pub async fn observe(
         hearsay: gone && memory.hearsay,
         doubt,
         former,
+        unproved: None,
         marks: Vec::new(),
         chosen: None,
         stored: Vec::new(),

@@ -24,10 +24,12 @@ impl Uncounted {
         let unwritten = facts.resource.as_ref().is_none_or(|resource| {
             matches!(
                 resource.ledger,
-                LedgerState::Absent | LedgerState::Unreadable
+                LedgerState::Absent | LedgerState::Unreadable | LedgerState::OfAnother(_)
             )
         });
-        let failed = matches!(facts.issued, Known::Failed(_)) || facts.failed.is_some();
+        let failed = matches!(facts.issued, Known::Failed(_))
+            || facts.failed.is_some()
+            || facts.unproved.is_some();
         if !unwritten || !failed {
             return Self::default();
         }

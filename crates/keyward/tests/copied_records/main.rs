@@ -23,4 +23,5 @@ mod people;
 mod planted;
 mod resources;
 mod secrets;
+mod unseen;
 mod upgrade;

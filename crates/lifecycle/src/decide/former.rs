@@ -45,6 +45,9 @@ pub(super) fn take_over(s: &Scene, waits: &mut Waits) -> Option<Choice> {
             ..choice
         });
     }
+    if let Some(trouble) = &s.facts.unproved {
+        return Some(s.setback(Purpose::Check, trouble));
+    }
     if s.facts.issuer.lists {
         match listing(s.facts) {
             Ok(_) => {}

@@ -13,7 +13,7 @@ mod scene;
 mod withdraw;
 
 use crate::{
-    Because, Change, Decision, Facts, Ledger, LedgerState, Next, Question, Resource, Wait,
+    Because, Change, Decision, Facts, Ledger, LedgerState, Next, Question, Resource, Trouble, Wait,
 };
 use scene::{Choice, Scene, Waits};
 
@@ -121,6 +121,9 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
     {
         return Some(choice);
     }
+    if let Some(trouble) = facts.unproved.as_ref().filter(|_| taking_over) {
+        return Some(try_later_without_ledger(facts, trouble, waits));
+    }
     let leaves_issuer_alone = resource.deleting && !leave::revokes(facts);
     if facts.issuer.lists && !leaves_issuer_alone {
         if facts.wanted.is_err() && !resource.deleting && facts.secrets.is_empty() {
@@ -129,14 +132,7 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
         match scene::listing(facts) {
             Ok(_) => {}
             Err(None) => return Some(Choice::ask(Question::Issued, Because::LedgerLost)),
-            Err(Some(trouble)) => {
-                // There is no ledger to write the failure into, and writing one would hide that it was lost.
-                let because = trouble.reason();
-                let failures = facts.uncounted;
-                let wait = crate::schedule::uncounted_wait(trouble, failures, &facts.uid);
-                waits.trouble(trouble, crate::schedule::later(facts.now, wait));
-                return Some(Choice::rest(because));
-            }
+            Err(Some(trouble)) => return Some(try_later_without_ledger(facts, trouble, waits)),
         }
     }
     let nothing_issued = facts.issued.is().is_none_or(Vec::is_empty);
@@ -168,6 +164,13 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
         );
     }
     Some(recover::rebuild(facts, resource))
+}
+
+/// There is no ledger to write the failure into, and writing one would hide that it was lost.
+fn try_later_without_ledger(facts: &Facts, trouble: &Trouble, waits: &mut Waits) -> Choice {
+    let wait = crate::schedule::uncounted_wait(trouble, facts.uncounted, &facts.uid);
+    waits.trouble(trouble, crate::schedule::later(facts.now, wait));
+    Choice::rest(trouble.reason())
 }
 
 impl Waits {

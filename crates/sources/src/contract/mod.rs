@@ -132,6 +132,7 @@ pub async fn run(bench: &dyn Bench) -> Report {
         what_bears_another_versions_mark_is_not_ended,
         what_bears_no_mark_is_not_ended_on_the_word_of_a_record_alone,
         a_recorded_one_of_a_predecessor_is_ended_only_with_its_value,
+        the_value_of_one_does_not_let_in_as_another,
         the_same_mark_again_does_what_the_kind_says,
         a_value_can_be_read_back_where_the_kind_says_so,
         a_completed_draft_equals_what_the_mint_returned,

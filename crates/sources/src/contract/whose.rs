@@ -2,7 +2,7 @@
 
 use lifecycle::{IssuedId, Mark, TroubleKind, Verdict, Version};
 
-use super::{ENDS_NOTHING, NOTHING_FOREIGN, Shown, Suite};
+use super::{ENDS_NOTHING, MINTS_NOTHING, NOTHING_FOREIGN, Shown, Suite};
 use crate::{Proof, Values};
 
 const NOTHING_INHERITED: &str = "no predecessor's are taken over here, or a record is enough";
@@ -80,6 +80,26 @@ impl Suite<'_> {
         assert!(self.gone(&id).await);
         assert_eq!(self.verify(&values).await, Verdict::Refused);
         assert_eq!(self.verify(&of_another).await, Verdict::Works);
+        Shown::Passed
+    }
+
+    pub(super) async fn the_value_of_one_does_not_let_in_as_another(&self) -> Shown {
+        if !self.mints() {
+            return Shown::Skipped(MINTS_NOTHING);
+        }
+        let owner = self.owner("possession");
+        let one = self.mint(&owner.mark(Version::new(1, 1))).await;
+        let other = self.mint(&owner.mark(Version::new(2, 1))).await;
+        let spoiled = self.bench.spoiled(&one.values);
+        self.remember(&spoiled);
+        let tried = async |id: &IssuedId, values: &Values| {
+            let verdict = self.source.verify_as(id, values).await;
+            verdict.unwrap_or_else(|error| panic!("trying a value as one credential: {error}"))
+        };
+        assert_eq!(tried(&one.id, &one.values).await, Verdict::Works);
+        assert_eq!(tried(&one.id, &other.values).await, Verdict::Refused);
+        assert_eq!(tried(&one.id, &spoiled).await, Verdict::Refused);
+        assert_eq!(tried(&one.id, &Values::new()).await, Verdict::Refused);
         Shown::Passed
     }
 

@@ -169,6 +169,18 @@ impl Source for PersonalToken {
         }
     }
 
+    async fn verify_as(&self, id: &IssuedId, values: &Values) -> Result<Verdict, SourceError> {
+        let what = "trying a personal access token";
+        let number = self.number(what, id)?;
+        let Some(value) = super::token_in(values, &self.key) else {
+            return Ok(Verdict::Refused);
+        };
+        match own::look(&self.server, what, &value).await? {
+            Own::Is(token, _) if token.id == number => self.verify(values).await,
+            Own::Is(..) | Own::Works | Own::Dead | Own::Unknown(_) => Ok(Verdict::Refused),
+        }
+    }
+
     /// Whoever has its value may end it. A successor has the name that a person gave its first ancestor, so that there is
     /// no mark to be found: with another login it is ended if it is recorded, and the same person's.
     async fn revoke(&self, proof: &Proof<'_>, id: &IssuedId) -> Result<(), SourceError> {

@@ -229,6 +229,18 @@ impl Source for ResourceTokens {
         }
     }
 
+    async fn verify_as(&self, id: &IssuedId, values: &Values) -> Result<Verdict, SourceError> {
+        let what = "trying an access token";
+        let number = self.number(what, id)?;
+        let Some(value) = super::token_in(values, &self.key) else {
+            return Ok(Verdict::Refused);
+        };
+        match own::look(&self.server, &self.act(what), &value).await? {
+            Own::Is(token, _) if token.id == number => self.verify(values).await,
+            Own::Is(..) | Own::Works | Own::Dead | Own::Unknown(_) => Ok(Verdict::Refused),
+        }
+    }
+
     /// We have made every token that is ours under its mark: whatever bears another name is somebody else's.
     async fn revoke(&self, proof: &Proof<'_>, id: &IssuedId) -> Result<(), SourceError> {
         let what = "revoking an access token";

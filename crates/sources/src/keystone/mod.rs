@@ -220,6 +220,16 @@ impl Source for Keystone {
         }
     }
 
+    async fn verify_as(&self, id: &IssuedId, values: &Values) -> Result<Verdict, SourceError> {
+        let name = Name::checked(&self.act("trying an application credential"), id)?;
+        let said = values.get(AC_ID).and_then(SecretValue::expose_str);
+        let elsewhere = name.made_elsewhere_than(self.session.address());
+        if said != Some(name.credential) || elsewhere.is_some() {
+            return Ok(Verdict::Refused);
+        }
+        self.verify(values).await
+    }
+
     async fn revoke(&self, proof: &Proof<'_>, id: &IssuedId) -> Result<(), SourceError> {
         let what = "revoking an application credential";
         let name = Name::checked(&self.act(what), id)?;
