@@ -155,6 +155,8 @@ fn walk(c: &Configuration, choices: &[u16]) -> Result<(), TestCaseError> {
             | Event::CopiesLedger
             | Event::RestoresLedger
             | Event::ForgesLedger
+            | Event::PointsElsewhere
+            | Event::PointsBack
             | Event::Ticks => seldom.is_multiple_of(8),
             Event::Looks(_)
             | Event::ReadsSecrets(..)

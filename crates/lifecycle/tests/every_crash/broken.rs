@@ -141,3 +141,21 @@ fn a_planted_secret_that_is_not_tried_is_published() {
     (c.left.planted_secrets, c.left.crashes) = (1, 1);
     assert_eq!(falls(&c), "P2");
 }
+
+#[test]
+fn another_issuers_word_makes_what_is_alive_look_gone() {
+    let lie = Lie::AnotherIssuersWordCounts;
+    let mut c = without_the_rule("another issuer's word counts", Minting::Chosen, lie);
+    (c.left.points_elsewhere, c.left.ticks) = (1, 2);
+    assert_eq!(falls(&c), "P3");
+}
+
+#[test]
+fn a_deadline_by_our_clock_alone_passes_over_a_holder_too_early() {
+    let lie = Lie::OurClockAlone;
+    let mut c = without_the_rule("our clock alone", Minting::Chosen, lie);
+    c.policy.retire = lifecycle::Retire::AfterGrace(jiff::SignedDuration::from_hours(2));
+    c.behind = jiff::SignedDuration::from_hours(1);
+    c.left.ticks = 3;
+    assert_eq!(falls(&c), "P1");
+}

@@ -41,6 +41,8 @@ pub enum Event {
     Brings,
     LosesLogin,
     FindsLogin,
+    PointsElsewhere,
+    PointsBack,
     CopiesSecret(usize),
     PlantsSecret,
     CopiesLedger,
@@ -117,6 +119,8 @@ impl Event {
             | Self::Brings
             | Self::LosesLogin
             | Self::FindsLogin
+            | Self::PointsElsewhere
+            | Self::PointsBack
             | Self::CopiesSecret(_)
             | Self::PlantsSecret
             | Self::CopiesLedger
@@ -394,6 +398,19 @@ fn people_move(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
     edit(Event::FindsLogin, w.shut_out, &|w| {
         w.shut_out = false;
         spend(&mut w.left.found_logins)
+    });
+    // What is being made at that moment is known to nobody but the issuer: of that, only its own expiry is the end.
+    let between = w.operators.iter().all(|o| o.phase == Phase::Idle)
+        && w.flights.iter().all(|flight| flight.verb == Verb::Nothing)
+        && w.operators.iter().all(|o| !o.holds_something())
+        && (run.ledgers.of(w.resource.ledger)).is_some_and(|ledger| ledger.intent.is_none());
+    edit(Event::PointsElsewhere, between && !w.elsewhere, &|w| {
+        w.elsewhere = true;
+        spend(&mut w.left.points_elsewhere)
+    });
+    edit(Event::PointsBack, between && w.elsewhere, &|w| {
+        w.elsewhere = false;
+        true
     });
     for old in 0..w.credentials.len() {
         let old = u8::try_from(old).expect("few");

@@ -11,7 +11,7 @@ use crate::explore::{Fingerprints, Mixed};
 use crate::facts::{self, listed};
 pub use crate::facts::{Act, Ledgers};
 use crate::promises;
-use crate::servers::{Reply, add_credential, perform};
+use crate::servers::{Reply, add_credential, is_elsewhere, perform};
 use crate::world::{
     Credential, FIRST_SPEC, Failed, Kind, NOBODY, Operator, Phase, Request, SECRETS, Secret, Told,
     V, Verb, World, Wrote, bit, version,
@@ -160,6 +160,7 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
                 .enumerate()
                 .filter(|(at, seen)| seen.live && listed(seen.mark, seen.foreign, *at))
                 .filter(|(_, seen)| facts::is_looked_at(c, run.ledgers, o, seen.place))
+                .filter(|(_, seen)| seen.elsewhere == before.elsewhere)
                 .filter(|(_, seen)| seen.mark > 0 || seen.foreign)
                 .fold(0, |bits, (at, _)| bits | 1 << at);
             o.read_after_listing = c.lie == Some(Lie::SweepReadsTheResourceFirst);
@@ -197,7 +198,8 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
             o.found = (v, credential, value);
             let lets_in = credential != NOBODY && {
                 let issued = before.credentials[usize::from(credential)];
-                issued.live && issued.value == value
+                let here = issued.elsewhere == before.elsewhere;
+                issued.live && issued.value == value && here
             };
             o.works = (v, if lets_in { Told::Yes } else { Told::No });
         }
@@ -217,6 +219,10 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
         }
         Act::Gone(v, ..) if lost => o.gone = (v, Told::Failed),
         Act::Gone(v, ..) if before.shut_out => o.gone = (v, Told::Denied),
+        Act::Gone(v, credential, _) if is_elsewhere(&before, credential) => {
+            let believed = c.lie == Some(Lie::AnotherIssuersWordCounts);
+            o.gone = (v, if believed { Told::Yes } else { Told::Denied });
+        }
         Act::Gone(v, credential, place) => {
             let alive = credential != NOBODY && {
                 let issued = before.credentials[usize::from(credential)];
@@ -250,6 +256,7 @@ fn what_to_try(c: &Configuration, w: &World, o: &Operator, v: V) -> (u8, u8) {
     }
     let named = (0u8..)
         .zip(&w.credentials)
+        .filter(|(_, credential)| credential.elsewhere == w.elsewhere)
         .find(|(_, credential)| credential.live && credential.mark == v);
     match c.issuer.minting {
         Minting::Chosen => {

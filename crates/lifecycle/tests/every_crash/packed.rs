@@ -60,7 +60,8 @@ impl Hash for Credential {
         let flags =
             bits([self.live, self.foreign, self.late, self.ended_elsewhere]) | self.family << 4;
         let [a, b, c, d] = self.born.to_le_bytes();
-        state.write_u64(word([self.mark, self.value, flags, self.place, a, b, c, d]));
+        let place = self.place | u8::from(self.elsewhere) << 7;
+        state.write_u64(word([self.mark, self.value, flags, place, a, b, c, d]));
     }
 }
 
@@ -187,7 +188,12 @@ impl Hash for World {
         state.write_u16(self.ever_named);
         state.write_u16(self.rotated_with);
         state.write_u8(self.next_value);
-        state.write_u8(bits([self.secret_deleted, self.rolled_back, self.shut_out]));
+        state.write_u8(bits([
+            self.secret_deleted,
+            self.rolled_back,
+            self.shut_out,
+            self.elsewhere,
+        ]));
         state.write_u32(self.now);
         state.write_u32(self.saved_ledger);
         self.left.hash(state);

@@ -39,7 +39,8 @@ pub fn before_a_revoke(w: &mut World, c: &Configuration, index: u8) {
     // With no overlap, whoever deletes the resource ends at once what was overwritten in its Secret.
     let deleted = ending && c.policy.overlap.is_zero() && published(w, c) != index;
     let in_the_way = held(w, index) || (used(w, index) && !expired && !deleted);
-    if in_the_way && !(announced && declared) {
+    let too_early = !ending && in_the_way && !is_over_by_the_issuers_clock(w, c, index);
+    if in_the_way && !(announced && declared) || too_early {
         breaks(w, Broken::RevokedWhileHeld);
     }
     let published = published(w, c) == index;
@@ -53,6 +54,17 @@ pub fn before_a_revoke(w: &mut World, c: &Configuration, index: u8) {
     if published && stays && ending {
         breaks(w, Broken::TookWhatShouldStay);
     }
+}
+
+/// Whether a declared grace period has passed by the issuer's clock too. It begins when there is a successor.
+fn is_over_by_the_issuers_clock(w: &World, c: &Configuration, index: u8) -> bool {
+    let Retire::AfterGrace(grace) = c.policy.retire else {
+        return true;
+    };
+    let old = w.credentials[usize::from(index)];
+    let newer = w.ours_alive().filter(|(_, other)| other.mark > old.mark);
+    let begun = newer.map(|(_, newer)| newer.born).min();
+    c.behind.is_zero() || begun.is_none_or(|begun| at(begun) + grace + c.behind <= at(w.now))
 }
 
 /// What consumers are pointed at.
@@ -226,7 +238,7 @@ pub fn when_the_ledger_is_written(w: &mut World, c: &Configuration, ledgers: &Le
     if c.refuses_changes && rotated {
         breaks(w, Broken::RotatedForNothing);
     }
-    if c.policy.abandon.is_none() {
+    if c.policy.abandon.is_none() && c.left.points_elsewhere == 0 {
         return;
     }
     let Some(before) = ledgers.of(w.resource.ledger) else {

@@ -34,6 +34,14 @@ pub fn perform(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) 
         Verb::Store => store(w, c, r),
         Verb::Mirror => mirror(w, c, r),
         Verb::Fence | Verb::Discard => delete(w, r),
+        // One that does not know it has not ended it.
+        Verb::Revoke | Verb::Sweep if is_elsewhere(w, r.credential) => {
+            if c.lie == Some(Lie::AnotherIssuersWordCounts) {
+                Reply::Done
+            } else {
+                Reply::Denied
+            }
+        }
         // Where it is not known, it counts as gone.
         Verb::Revoke if w.credentials[usize::from(r.credential)].place != r.print => Reply::Done,
         // The source looks at its name first.
@@ -54,6 +62,12 @@ pub fn perform(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) 
         Verb::Unguard => unguard(w, c, r),
         Verb::Nothing => Reply::NotFound,
     }
+}
+
+/// Whether the issuer that is asked now is another than the one that made this.
+pub fn is_elsewhere(w: &World, credential: u8) -> bool {
+    let made = w.credentials.get(usize::from(credential));
+    made.is_some_and(|made| made.live && made.elsewhere != w.elsewhere)
 }
 
 /// Whether what is to be ended bears the mark of that version, or is gone already.
@@ -384,7 +398,7 @@ fn mint(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) -> Repl
     let namesake = w
         .credentials
         .iter()
-        .position(|credential| credential.live && credential.mark == r.version);
+        .position(|one| one.live && one.mark == r.version && one.elsewhere == w.elsewhere);
     let value = match c.issuer.minting {
         Minting::Chosen if namesake.is_some() => return Reply::Taken,
         Minting::ReadBack if namesake.is_some() => {
@@ -424,6 +438,7 @@ fn mint(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) -> Repl
         born: w.now,
         live: true,
         late,
+        elsewhere: w.elsewhere,
         ..Credential::default()
     };
     match add_credential(w, born) {

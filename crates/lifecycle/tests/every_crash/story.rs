@@ -130,6 +130,8 @@ fn tell(run: &Run, w: &World, event: Event) -> String {
         Event::PutsBack(old) => format!("a person puts the value of id-{old} back into the target"),
         Event::Brings => "a person puts a fresh value into the target".into(),
         Event::LosesLogin => "the issuer refuses our login from now on".into(),
+        Event::PointsElsewhere => "the issuer's address leads to another one".into(),
+        Event::PointsBack => "the issuer's address leads back to the first one".into(),
         Event::FindsLogin => "the issuer accepts our login again".into(),
         Event::CopiesSecret(index) => {
             format!(

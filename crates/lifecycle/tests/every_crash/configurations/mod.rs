@@ -60,6 +60,8 @@ pub enum Lie {
     PublishesWhatItDidNotStore,
     RevokesWithoutTheMark,
     DepartureOnTheWordOfASecret,
+    AnotherIssuersWordCounts,
+    OurClockAlone,
 }
 
 impl Configuration {

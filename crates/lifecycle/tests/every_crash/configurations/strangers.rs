@@ -1,6 +1,7 @@
 //! Records that are not what they say: copied, restored, planted and forged.
 
-use lifecycle::{Delivery, Minting};
+use jiff::SignedDuration;
+use lifecycle::{Delivery, Minting, Retire};
 
 use super::{Configuration, for_each, quiet};
 
@@ -15,6 +16,12 @@ fn of_each(what: &str, change: impl Fn(&mut Configuration)) -> Vec<Configuration
     let named =
         kinds.map(|(kind, minting)| quiet(format!("{kind}: {what}"), minting).with(&change));
     named.collect()
+}
+
+/// What one issuer made cannot be ended at the other: there is no clean end before somebody has pointed to each of them.
+fn elsewhere(c: &mut Configuration) {
+    (c.left.points_elsewhere, c.left.ticks) = (1, 3);
+    c.settles = false;
 }
 
 /// A few seconds.
@@ -69,6 +76,25 @@ pub(super) fn records_are_copied_planted_and_forged() -> Vec<Configuration> {
     let what = "chosen: two leaders, an old ledger";
     all.push(quiet(what, Minting::Chosen).with(|c| {
         (c.leaders, c.left.overlaps, c.left.old_ledgers) = (2, 1, 1);
+    }));
+    all.extend(of_each(
+        "the issuer's address leads elsewhere, crash",
+        |c| {
+            elsewhere(c);
+            c.left.crashes = 1;
+        },
+    ));
+    all.extend(of_each(
+        "the issuer's address leads elsewhere, deletion",
+        |c| {
+            elsewhere(c);
+            c.left.deletions = 1;
+        },
+    ));
+    all.extend(of_each("a deadline, the issuer's clock behind ours", |c| {
+        c.policy.retire = Retire::AfterGrace(SignedDuration::from_hours(2));
+        c.behind = SignedDuration::from_hours(1);
+        (c.left.crashes, c.left.ticks) = (1, 4);
     }));
     for minting in [Minting::Chosen, Minting::ShownOnce] {
         let name = format!("{minting:?} in place: copied and old ledgers").to_lowercase();

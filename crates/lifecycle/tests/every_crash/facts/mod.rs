@@ -109,6 +109,7 @@ pub fn facts(
         former: None,
         crowded: None,
         hearsay: false,
+        unproved: None,
         heirlooms: heirlooms(c, o),
         annotations_due: annotations_due(o),
         issued: listing(c, ledger.as_deref(), o),
@@ -132,7 +133,10 @@ pub fn facts(
         },
         ended: told(o.ended, true, false).into_iter().collect(),
         gone: told(o.gone, true, false),
-        behind: c.behind,
+        behind: match c.lie {
+            Some(Lie::OurClockAlone) => jiff::SignedDuration::ZERO,
+            Some(_) | None => c.behind,
+        },
         in_hand: o.holds_something().then(|| InHand {
             version: version(o.in_hand.0),
             id: names.ids[usize::from(o.in_hand.1)].clone(),
@@ -319,6 +323,8 @@ fn tell_lies(
         | Lie::PublishesWhatItDidNotStore
         | Lie::RevokesWithoutTheMark
         | Lie::DepartureOnTheWordOfASecret
+        | Lie::AnotherIssuersWordCounts
+        | Lie::OurClockAlone
         | Lie::CachedFinalizers
         | Lie::SweepReadsTheResourceFirst
         | Lie::PublishWithoutSwap

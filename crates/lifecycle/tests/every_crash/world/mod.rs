@@ -88,11 +88,17 @@ pub struct Budget {
     pub copied_ledgers: u8,
     /// The ledger becomes what it was when the first version was published.
     pub old_ledgers: u8,
+    /// The address where the issuer was leads to another one, which knows nothing of ours.
+    pub points_elsewhere: u8,
     /// Somebody who may edit the resource writes a stranger's credential into its ledger.
     pub forged_ledgers: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that is so, and they are independent"
+)]
 pub struct World {
     pub now: u32,
     pub resource: Resource,
@@ -115,6 +121,8 @@ pub struct World {
     pub rotated_with: u16,
     /// The issuer refuses our login.
     pub shut_out: bool,
+    /// Another issuer is asked than the one that made what was made before.
+    pub elsewhere: bool,
     /// The first ledger that had a version in it, where a walk brings it back.
     pub saved_ledger: u32,
     pub left: Budget,
@@ -195,6 +203,7 @@ impl World {
             ever_named: 0,
             rotated_with: 0,
             shut_out: false,
+            elsewhere: false,
             saved_ledger: NO_LEDGER,
             left,
             broken: None,

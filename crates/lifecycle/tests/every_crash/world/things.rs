@@ -19,6 +19,8 @@ pub struct Credential {
     pub foreign: bool,
     /// It came to life after its attempt had been given up.
     pub late: bool,
+    /// The other issuer made it.
+    pub elsewhere: bool,
     /// Ended by somebody at the issuer, not by us.
     pub ended_elsewhere: bool,
 }
