@@ -80,6 +80,12 @@ enum Bench {
         /// How many credentials, one run each
         #[arg(long, value_delimiter = ',', default_value = "1000,10000")]
         n: Vec<u32>,
+        /// Over how many namespaces they are spread
+        #[arg(long, default_value_t = 20)]
+        namespaces: u32,
+        /// Put so many Secrets of 1 MB with a forged label beside one of them, and measure the memory
+        #[arg(long, default_value_t = 0)]
+        planted: u32,
         /// Form of the result
         #[arg(short, long, value_parser = ["table", "json"], default_value = "table")]
         output: String,
@@ -177,7 +183,15 @@ fn bench(what: &Bench) -> anyhow::Result<()> {
         .arg("--keyward")
         .arg(programs.join("keyward"));
     match what {
-        Bench::Engine { args, .. } => bench.args(args),
+        Bench::Engine {
+            namespaces,
+            planted,
+            args,
+            ..
+        } => bench
+            .args(["--namespaces", &namespaces.to_string()])
+            .args(["--planted", &planted.to_string()])
+            .args(args),
         Bench::Keystone { rounds, args, .. } => {
             if let Some(rounds) = rounds {
                 bench.args(["--rounds", &rounds.to_string()]);

@@ -41,6 +41,8 @@ async fn real_the_engine_stays_within_its_requests_and_the_api_server_counts_the
         sizes: vec![CREDENTIALS],
         keyward: KEYWARD.into(),
         rest_seconds: 5,
+        namespaces: 20,
+        planted: 0,
     };
     let figures = bench::engine(&plan).await.unwrap();
     let judged = bench::judge(&figures);

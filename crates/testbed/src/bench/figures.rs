@@ -28,9 +28,20 @@ pub struct Figures {
     pub rss_peak_mebibytes: f64,
     /// The most memory the second process had until it was warm.
     pub restart_rss_peak_mebibytes: f64,
+    /// Where Secrets were put beside one of them.
+    pub planted: Option<Planted>,
     /// While minting, of all users: by the audit log, and by the API server's own metrics.
     pub audited: u64,
     pub answered: u64,
+}
+
+/// Secrets of a megabyte with a forged label, beside a credential that was then rotated.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Planted {
+    pub number: u32,
+    /// By how much the most memory that the process ever had grew.
+    pub more_mebibytes: f64,
 }
 
 /// A stretch of time, and what the operator asked for in it.

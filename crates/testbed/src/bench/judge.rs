@@ -11,6 +11,10 @@ const ROTATION_ISSUER: f64 = 6.0;
 const RSS_MEBIBYTES: f64 = 150.0;
 /// "Flat": CPU per credential at the largest size against the smallest.
 const GROWTH: f64 = 1.25;
+/// The same for the time that one of many rotations at once takes.
+const DEARER: f64 = 1.3;
+const WARM_SECONDS: f64 = 10.0;
+const PLANTED_MEBIBYTES: f64 = 20.0;
 /// The two ways of counting may differ by what is under way at the moment of looking.
 const DISAGREEMENT_PERCENT: f64 = 1.0;
 /// Reading a login once per namespace and the like: shared by all, and no part of a mint.
@@ -87,6 +91,9 @@ pub fn judge(all: &[Figures]) -> Vec<Judged> {
         let mut sheet = Sheet::new(None);
         let what = format!("CPU per credential, {} against {} (×)", large.n, small.n);
         sheet.at_most(&what, each(large) / each(small).max(0.001), GROWTH, 2);
+        let each = |figures: &Figures| figures.rotation.seconds / f64::from(figures.rotated.max(1));
+        let what = format!("time per rotation, {} against {} (×)", large.n, small.n);
+        sheet.at_most(&what, each(large) / each(small).max(0.001), DEARER, 2);
         lines.append(&mut sheet.lines);
     }
     lines
@@ -168,7 +175,7 @@ fn of_one_size(figures: &Figures) -> Vec<Judged> {
     s.tell("at rest: API-server requests", rest.api_requests as f64, 0);
     s.tell("at rest: CPU (ms)", rest.cpu_seconds * 1000.0, 0);
     let restart = &figures.restart;
-    s.tell("restart: until warm (s)", restart.seconds, 1);
+    s.at_most("restart: until warm (s)", restart.seconds, WARM_SECONDS, 1);
     s.at_most("restart: mints", figures.restart_mints as f64, 0.0, 0);
     s.at_most(
         "restart: Secret writes",
@@ -203,6 +210,13 @@ fn of_one_size(figures: &Figures) -> Vec<Judged> {
         RSS_MEBIBYTES,
         1,
     );
+    if let Some(planted) = figures.planted {
+        let what = format!(
+            "{} planted Secrets of 1 MB: more memory (MiB)",
+            planted.number
+        );
+        s.at_most(&what, planted.more_mebibytes, PLANTED_MEBIBYTES, 1);
+    }
     let (audited, answered) = (figures.audited as f64, figures.answered as f64);
     s.at_most(
         "audit log against apiserver_request_total, apart by (%)",
@@ -315,6 +329,7 @@ mod tests {
             rss_mebibytes: 40.0,
             rss_peak_mebibytes: 50.0,
             restart_rss_peak_mebibytes: 30.0,
+            planted: None,
             audited: 1000,
             answered: 1001,
         }

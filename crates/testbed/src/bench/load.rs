@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 
 use crate::issuer::{Kind, StandIn};
 
-const NAMESPACES: u32 = 20;
 const AT_ONCE: usize = 32;
 const PAGE: u32 = 500;
 const LOGIN: &str = "login";
@@ -22,6 +21,7 @@ const LOGIN: &str = "login";
 pub(super) struct Load {
     client: Client,
     n: u32,
+    namespaces: u32,
 }
 
 /// How far one credential is, by its status.
@@ -32,13 +32,17 @@ struct Shown {
 }
 
 impl Load {
-    pub(super) fn new(client: Client, n: u32) -> Self {
-        Self { client, n }
+    pub(super) fn new(client: Client, n: u32, namespaces: u32) -> Self {
+        Self {
+            client,
+            n,
+            namespaces: namespaces.max(1),
+        }
     }
 
-    fn place(index: u32) -> (String, String) {
+    fn place(&self, index: u32) -> (String, String) {
         (
-            format!("team-{:02}", index % NAMESPACES),
+            format!("team-{:02}", index % self.namespaces),
             format!("credential-{index:05}"),
         )
     }
@@ -55,8 +59,8 @@ impl Load {
     /// Namespaces, each with a login for a realm of its own.
     pub(super) async fn prepare(&self, issuer: &StandIn) -> anyhow::Result<()> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        for number in 0..NAMESPACES {
-            let (name, _) = Self::place(number);
+        for number in 0..self.namespaces {
+            let (name, _) = self.place(number);
             let namespace = made(json!({ "metadata": { "name": name } }))?;
             namespaces
                 .create(&PostParams::default(), &namespace)
@@ -94,7 +98,7 @@ impl Load {
     }
 
     async fn create_one(&self, index: u32, issuer: &str) -> anyhow::Result<()> {
-        let (namespace, name) = Self::place(index);
+        let (namespace, name) = self.place(index);
         let credential = made(json!({
             "apiVersion": "demo.keyward.dev/v1alpha1",
             "kind": "DemoCredential",
@@ -121,13 +125,42 @@ impl Load {
         let patch = &patch;
         futures::stream::iter(0..sample)
             .map(|index| async move {
-                let (namespace, name) = Self::place(index);
+                let (namespace, name) = self.place(index);
                 self.credentials(Some(&namespace))
                     .patch_metadata(&name, &PatchParams::default(), &Patch::Merge(patch))
                     .await
                     .with_context(|| format!("rotating {namespace}/{name}"))
             })
             .buffer_unordered(AT_ONCE)
+            .try_for_each(|_| async { Ok(()) })
+            .await
+    }
+
+    /// Secrets of a megabyte that bear the label of the first credential, as anybody can make them who may create Secrets
+    /// beside it.
+    pub(super) async fn plant(&self, number: u32) -> anyhow::Result<()> {
+        let (namespace, name) = self.place(0);
+        let owner = self.credentials(Some(&namespace)).get(&name).await?;
+        let uid = owner.metadata.uid.context("a uid")?;
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &namespace);
+        let (secrets, uid) = (&secrets, &uid);
+        let large = k8s_openapi::ByteString(vec![b'x'; 1_000_000]);
+        let large = &large;
+        futures::stream::iter(0..number)
+            .map(|index| async move {
+                let mut secret: Secret = made(json!({ "metadata": {
+                    "name": format!("planted-{index:04}"),
+                    "labels": {
+                        "app.kubernetes.io/managed-by": "keyward",
+                        "keyward.dev/owner-uid": uid,
+                        "keyward.dev/version": format!("{}.1", index + 2),
+                    },
+                } }))?;
+                secret.data = Some([("x".to_owned(), large.clone())].into());
+                let planted = secrets.create(&PostParams::default(), &secret).await;
+                planted.with_context(|| format!("planting Secret {index}"))
+            })
+            .buffer_unordered(4)
             .try_for_each(|_| async { Ok(()) })
             .await
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use super::figures::{Figures, Phase};
+use super::figures::{Figures, Phase, Planted};
 use super::load::{Load, admit};
 use super::operator::Operator;
 use super::requests::{AuditTail, Counts, answered};
@@ -20,6 +20,7 @@ const USER: &str = "keyward-bench";
 /// At most so many are rotated.
 const SAMPLE: u32 = 500;
 const ROTATE: &str = "bench-1";
+const AGAIN: &str = "bench-2";
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const SAY_EVERY: Duration = Duration::from_secs(10);
@@ -41,7 +42,7 @@ struct Stage {
 pub(super) async fn measure(plan: &Plan, n: u32) -> anyhow::Result<Figures> {
     ensure!(n > 0, "there is nothing to measure with 0 credentials");
     let stage = Stage::set(plan, n).await?;
-    let load = Load::new(stage.plane.client(), n);
+    let load = Load::new(stage.plane.client(), n, plan.namespaces);
     admit(&stage.plane.client(), USER).await?;
     load.prepare(&stage.issuer).await?;
     stage.load(&load).await?;
@@ -60,6 +61,10 @@ pub(super) async fn measure(plan: &Plan, n: u32) -> anyhow::Result<Figures> {
     let rotation = stage.rotate(&load, rotated, &mut operator).await?;
     let rest = stage.rest(plan.rest_seconds, &mut operator).await?;
     let memory = operator.memory()?;
+    let planted = match plan.planted {
+        0 => None,
+        number => Some(stage.plant(&load, number, &mut operator).await?),
+    };
     operator.kill().await?;
 
     let mints_before = stage.issuer.faults().count(Verb::Mint);
@@ -80,6 +85,7 @@ pub(super) async fn measure(plan: &Plan, n: u32) -> anyhow::Result<Figures> {
         rss_mebibytes: memory.now,
         rss_peak_mebibytes: memory.peak,
         restart_rss_peak_mebibytes,
+        planted,
         audited,
         answered,
     })
@@ -253,6 +259,32 @@ impl Stage {
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
+    }
+
+    /// How much more memory it ever had, with these Secrets beside a credential that is then rotated.
+    async fn plant(
+        &self,
+        load: &Load,
+        number: u32,
+        operator: &mut Operator,
+    ) -> anyhow::Result<Planted> {
+        let before = operator.memory()?.peak;
+        load.plant(number).await?;
+        self.progress.say(&format!("{number} Secrets planted"));
+        let mut tail = AuditTail::begin(&self.plane, USER)?;
+        let mut watched = Watched::since(Instant::now());
+        load.rotate(1, AGAIN).await?;
+        self.until_quiet(operator, &mut tail, &mut watched, "rotated")
+            .await?;
+        ensure!(
+            load.rotated(AGAIN).await? == 1,
+            "what is known is not rotated"
+        );
+        let more_mebibytes = operator.memory()?.peak - before;
+        Ok(Planted {
+            number,
+            more_mebibytes,
+        })
     }
 
     async fn rest(&self, seconds: u64, operator: &mut Operator) -> anyhow::Result<Phase> {

@@ -14,7 +14,7 @@ mod requests;
 use std::path::PathBuf;
 use std::time::Instant;
 
-pub use figures::{Figures, Phase};
+pub use figures::{Figures, Phase, Planted};
 pub use judge::{Judged, Verdict, judge, table};
 
 /// What is to be measured.
@@ -26,6 +26,10 @@ pub struct Plan {
     pub keyward: PathBuf,
     /// How long to watch it rest, in seconds.
     pub rest_seconds: u64,
+    /// Over how many namespaces the credentials are spread.
+    pub namespaces: u32,
+    /// Secrets of a megabyte with a forged label that are put beside one of them in the end.
+    pub planted: u32,
 }
 
 /// Measures each size on a control plane of its own, smallest first.

@@ -1,4 +1,4 @@
-//! `testbed-bench engine --keyward PROGRAM [--n 1000,10000] [--rest SECONDS] [-o table|json]`
+//! `testbed-bench engine --keyward PROGRAM [--n 1000,10000] [--namespaces N] [--planted N] [--rest SECONDS] [-o table|json]`
 //! `testbed-bench keystone --keyward PROGRAM [--n 50,200,1000] [--rounds N] [-o table|json] [-- FLAGS OF keyward run]`
 //!
 //! Ends with 1 if a target is missed. Progress goes to standard error, the result to standard output.
@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use testbed::bench::{self, Judged, Verdict, keystone};
 
-const USAGE: &str = "use: testbed-bench engine --keyward PROGRAM [--n 1000,10000] [--rest SECONDS] [-o table|json]
+const USAGE: &str = "use: testbed-bench engine --keyward PROGRAM [--n 1000,10000] [--namespaces N] [--planted N] [--rest SECONDS] [-o table|json]
 or:  testbed-bench keystone --keyward PROGRAM [--n 50,200,1000] [--rounds N] [-o table|json] [-- FLAGS OF keyward run]";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,8 @@ struct Said {
     keyward: Option<PathBuf>,
     sizes: Option<Vec<u32>>,
     rest: Option<u64>,
+    namespaces: Option<u32>,
+    planted: Option<u32>,
     rounds: Option<u32>,
     json: bool,
     flags: Vec<String>,
@@ -51,6 +53,10 @@ fn said(mut words: impl Iterator<Item = String>) -> anyhow::Result<Said> {
                 let sizes = sizes.with_context(|| format!("--n {value} is no list of numbers"))?;
                 said.sizes = Some(sizes);
             }
+            ("--namespaces", _) => {
+                said.namespaces = Some(value.parse().context("--namespaces: how many?")?);
+            }
+            ("--planted", _) => said.planted = Some(value.parse().context("--planted: how many?")?),
             ("--rest", _) => said.rest = Some(value.parse().context("--rest needs seconds")?),
             ("--rounds", _) => said.rounds = Some(value.parse().context("--rounds: how many?")?),
             ("-o" | "--output", "table") => said.json = false,
@@ -78,14 +84,23 @@ fn arguments() -> anyhow::Result<(Plan, Output)> {
             sizes: said.sizes.unwrap_or_else(|| vec![1_000, 10_000]),
             keyward,
             rest_seconds: said.rest.unwrap_or(60),
+            namespaces: said.namespaces.unwrap_or(20),
+            planted: said.planted.unwrap_or(0),
         }),
-        "keystone" if said.rest.is_none() => Plan::Keystone(keystone::Plan {
-            sizes: said.sizes.unwrap_or_else(|| vec![50, 200, 1_000]),
-            keyward,
-            rounds: said.rounds,
-            flags: said.flags,
-            keystone_has_a_core: true,
-        }),
+        "keystone"
+            if said
+                .rest
+                .or(said.namespaces.or(said.planted).map(u64::from))
+                .is_none() =>
+        {
+            Plan::Keystone(keystone::Plan {
+                sizes: said.sizes.unwrap_or_else(|| vec![50, 200, 1_000]),
+                keyward,
+                rounds: said.rounds,
+                flags: said.flags,
+                keystone_has_a_core: true,
+            })
+        }
         _other => bail!("{USAGE}"),
     };
     Ok((plan, output))
