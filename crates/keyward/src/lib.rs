@@ -6,5 +6,6 @@ pub mod api;
 pub mod cli;
 pub mod controllers;
 pub mod engine;
+pub mod rotation;
 pub mod serve;
 pub mod telemetry;

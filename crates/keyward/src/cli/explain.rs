@@ -15,12 +15,12 @@ use super::target::{Target, TargetArgs};
 use super::words::{self, ago, until};
 use crate::controllers::Reach;
 use crate::controllers::addresses::{Allowed, BaseUrl};
-use crate::engine::ask::ask;
-use crate::engine::facts::facts;
 use crate::engine::horizon::Horizon;
-use crate::engine::observe::{Memory, observe};
 use crate::engine::world::Clock;
 use crate::engine::{Engine, Key, Options};
+use crate::rotation::ask::ask;
+use crate::rotation::facts::facts;
+use crate::rotation::observe::{Memory, observe};
 
 /// More questions than any decision needs.
 const MOST_QUESTIONS: usize = 16;

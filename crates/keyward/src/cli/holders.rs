@@ -6,7 +6,8 @@ use kube::{Api, ResourceExt};
 use lifecycle::Version;
 
 use super::exit::Failure;
-use crate::engine::{Kind, names};
+use crate::engine::names;
+use crate::rotation::Kind;
 
 /// Every Secret of ours in these namespaces.
 pub(crate) struct Held(Vec<PartialObjectMeta<Secret>>);

@@ -20,7 +20,8 @@ use crate::engine::lease::LeaseOptions;
 use crate::engine::trouble::Fault;
 use crate::engine::watch::Scope;
 use crate::engine::world::{Clock, World};
-use crate::engine::{Engine, Kind, Options};
+use crate::engine::{Engine, Options};
+use crate::rotation::Kind;
 use crate::telemetry::Push;
 
 /// How long passes under way may take to come to their end; less than the 30 seconds a pod is given by default.

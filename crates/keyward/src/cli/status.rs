@@ -15,7 +15,8 @@ use super::target::{known_kinds, ledger_of};
 use super::words::until;
 use crate::controllers::Reach;
 use crate::engine::world::Clock;
-use crate::engine::{Kind, conditions, names};
+use crate::engine::{conditions, names};
+use crate::rotation::Kind;
 
 /// Show all credentials: ready? which version and Secret? what next, and who still holds an old one?
 #[derive(Debug, Args)]

@@ -10,7 +10,8 @@ use lifecycle::{Bearer, Ledger, LedgerState};
 use super::cluster::ClusterArgs;
 use super::exit::{Exit, Failure};
 use crate::controllers::{self, Reach};
-use crate::engine::{Kind, names};
+use crate::engine::names;
+use crate::rotation::Kind;
 
 /// One resource, as people name it.
 #[derive(Debug, Clone, Args)]

@@ -21,8 +21,9 @@ use crate::api::demo::{
     DemoRetire, DemoRetireMode,
 };
 use crate::engine::conditions::{self, standard, whole_second};
-use crate::engine::report::Report;
-use crate::engine::{Closed, Held, Kind, Reader, Terms, Wish};
+use crate::engine::{Closed, Held, Reader};
+use crate::rotation::report::Report;
+use crate::rotation::{Kind, Terms, Wish};
 
 /// Key of the login in its Secret.
 pub const LOGIN: &str = "login";

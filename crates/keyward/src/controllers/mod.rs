@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use addresses::Allowed;
 
-use crate::engine::Kind;
+use crate::rotation::Kind;
 
 /// Every controller there is. Those marked as not for production run only when they are named.
 pub fn all(reach: &Reach) -> Vec<Controller> {

@@ -9,9 +9,9 @@ use lifecycle::{
     Because, Holder, IssuedId, Ledger, LedgerState, Purpose, SecretName, Severity, Version,
 };
 
-use super::observe::Sight;
 use super::trouble::Fault;
 use super::world::World;
+use crate::rotation::observe::Sight;
 
 /// What an event says.
 #[derive(Debug, Clone)]
@@ -95,7 +95,7 @@ pub fn took_ownership(target: &SecretName) -> Note {
 /// Said before something is done past holders, or before something is left alive.
 pub fn forced(sight: &Sight, version: Version, because: Because) -> Note {
     let only_this = because == Because::LeftBehind;
-    let ledger = super::facts::ledger(sight).into_ledger();
+    let ledger = crate::rotation::facts::ledger(sight).into_ledger();
     let entries = ledger.iter().flat_map(lifecycle::Ledger::entries);
     let ids: Vec<String> = entries
         .filter(|entry| !only_this || entry.version == version)
@@ -107,13 +107,14 @@ pub fn forced(sight: &Sight, version: Version, because: Because) -> Note {
             }
         })
         .collect();
-    let holders: Vec<String> = super::observe::stored(sight.kind.as_ref(), &sight.secrets)
-        .into_iter()
-        .filter(|stored| stored.version == version)
-        .flat_map(|stored| stored.holders)
-        .chain(seen_by_the_issuer(sight, version))
-        .map(|holder| holder.to_string())
-        .collect();
+    let holders: Vec<String> =
+        crate::rotation::observe::stored(sight.kind.as_ref(), &sight.secrets)
+            .into_iter()
+            .filter(|stored| stored.version == version)
+            .flat_map(|stored| stored.holders)
+            .chain(seen_by_the_issuer(sight, version))
+            .map(|holder| holder.to_string())
+            .collect();
     let mut text = format!("version {version}: {because}");
     if !holders.is_empty() {
         text = format!("{text}; held by {}", holders.join(", "));

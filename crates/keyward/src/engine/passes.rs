@@ -11,12 +11,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::horizon::Horizon;
-use super::pass::pass;
 use super::queue::{Taken, Then};
 use super::this_pass::ThisPass;
 use super::trouble::Fault;
 use super::work::{later, pause, settle};
 use super::world::World;
+use crate::rotation::pass::pass;
 
 /// How many answers in a row must be older than an earlier one before they are taken for the truth.
 const BELIEVE_THE_PAST_AFTER: u32 = 5;

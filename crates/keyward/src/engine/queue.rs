@@ -14,9 +14,9 @@ use tokio::sync::Notify;
 
 use super::Key;
 use super::horizon::{Horizon, Sighting};
-use super::observe::Memory;
 use super::shares::{NOT_KNOWN, Shares, UnderWay};
 use super::turns::Turns;
+use crate::rotation::observe::Memory;
 
 /// A sighting that no pass has covered yet, and how many more passes it may cause: one that was overtaken by a delete
 /// is never covered, and must not keep its resource awake for ever.

@@ -12,7 +12,8 @@ use super::horizon::Sighting;
 use super::trouble::Fault;
 use super::waiting::Awaited;
 use super::world::World;
-use super::{Key, names, secrets};
+use super::{Key, names};
+use crate::rotation::secrets;
 
 /// Something a source was opened with, or that is waited for: a change of it wakes those who depend on it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -90,7 +91,7 @@ impl std::fmt::Debug for Reader<'_> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(world: &'a World, namespace: &str) -> Self {
+    pub(crate) fn new(world: &'a World, namespace: &str) -> Self {
         Self {
             world,
             namespace: namespace.to_owned(),
@@ -259,7 +260,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What a wait that hangs on what was read ends with.
-    pub(super) fn into_awaited(self) -> Vec<Awaited> {
+    pub(crate) fn into_awaited(self) -> Vec<Awaited> {
         self.awaited
     }
 }

@@ -39,7 +39,7 @@ impl TakenNames {
     }
 
     /// This resource wants this name, and no other. Said before the look at who has it, so that no change is missed.
-    pub(super) fn wait(&self, key: &Key, secret: Input) {
+    pub(crate) fn wait(&self, key: &Key, secret: Input) {
         let mut inner = self.lock();
         inner.forget(key);
         inner.wanted.insert(key.clone(), secret.clone());
@@ -47,7 +47,7 @@ impl TakenNames {
     }
 
     /// It waits for no name any more.
-    pub(super) fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &Key) {
         self.lock().forget(key);
     }
 

@@ -57,7 +57,7 @@ impl Waiting {
 
     /// From now on this resource waits for these, and for nothing else. Returns what was seen of them already that is
     /// newer than what it read.
-    pub(super) fn set(&self, key: &Key, awaited: &[Awaited]) -> Vec<Sighting> {
+    pub(crate) fn set(&self, key: &Key, awaited: &[Awaited]) -> Vec<Sighting> {
         let mut inner = self.lock();
         if awaited.is_empty() && !inner.by_waiter.contains_key(key) {
             return Vec::new();

@@ -10,20 +10,21 @@ use kube::{Api, Client};
 use lifecycle::ClusterId;
 use tokio_util::sync::CancellationToken;
 
+use super::Key;
 use super::lease::{self, Standing};
 use super::limits::Limits;
 use super::logins::Logins;
-use super::observe::Memory;
-use super::pass::Outcome;
 use super::passes::Passes;
 use super::queue::{Queue, Then};
-use super::report::Pruned;
 use super::taken_names::TakenNames;
 use super::trouble::Fault;
 use super::waiting::Waiting;
 use super::watch::watch;
 use super::world::{Clock, Options, Readiness, World};
-use super::{Key, Kind, remains};
+use crate::rotation::observe::Memory;
+use crate::rotation::pass::Outcome;
+use crate::rotation::report::Pruned;
+use crate::rotation::{Kind, remains};
 use crate::telemetry::Telemetry;
 
 /// The longest sleep: a clock that jumps, or a machine that slept, is noticed within this time.

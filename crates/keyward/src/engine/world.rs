@@ -12,18 +12,19 @@ use kube::{Client, ResourceExt};
 use lifecycle::{ClusterId, Refusal, Trouble, TroubleKind};
 use sources::{Source, SourceError};
 
+use super::Key;
 use super::lease::{LeaseOptions, Standing};
 use super::limits::{Closed, Limits, Place, Turn};
 use super::logins::{Logins, Opened, Slot};
 use super::queue::Queue;
 use super::reader::{self, Inputs, Reader};
-use super::report::Pruned;
 use super::taken_names::TakenNames;
 use super::this_pass;
 use super::trouble::Fault;
 use super::waiting::Waiting;
 use super::watch::Scope;
-use super::{Key, Kind};
+use crate::rotation::Kind;
+use crate::rotation::report::Pruned;
 use crate::telemetry::{Push, Telemetry};
 
 #[derive(Debug, Clone)]
@@ -94,7 +95,7 @@ pub struct World {
     pub ready: Readiness,
     pub clock: Clock,
     pub(super) standing: Standing,
-    pub(super) pruned: Pruned,
+    pub(crate) pruned: Pruned,
     pub(super) limits: Limits,
     pub(super) started: Mutex<Timestamp>,
     pub(super) nonce: AtomicI64,
@@ -252,7 +253,7 @@ impl World {
     ///
     /// Where the namespace or the issuer has its share under way, the pass ends here, before it has done anything, and is
     /// put in line.
-    pub(super) async fn source(
+    pub(crate) async fn source(
         &self,
         index: usize,
         object: &DynamicObject,
@@ -349,11 +350,11 @@ fn sent_away(act: &str, Closed(left): Closed) -> Trouble {
 }
 
 /// The way to an issuer, or why there is none.
-pub(super) struct Reached {
-    pub(super) source: Result<Arc<dyn Source>, Refusal>,
+pub(crate) struct Reached {
+    pub(crate) source: Result<Arc<dyn Source>, Refusal>,
     /// Changes whenever something does that a new try depends on.
-    pub(super) text: String,
-    pub(super) inputs: Inputs,
+    pub(crate) text: String,
+    pub(crate) inputs: Inputs,
 }
 
 /// Ready when every watch has listed once.

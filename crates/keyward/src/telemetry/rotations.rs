@@ -16,7 +16,7 @@ use crate::engine::Key;
 /// Every metric kept here begins so.
 pub(super) const PREFIX: &str = "token_rotator_";
 
-/// What is known of the rotations of every resource whose kind asks for it ([`crate::engine::Kind::metrics_source`]).
+/// What is known of the rotations of every resource whose kind asks for it ([`crate::rotation::Kind::metrics_source`]).
 #[derive(Debug, Default)]
 pub struct Rotations(Mutex<BTreeMap<Key, Rotation>>);
 

@@ -14,7 +14,8 @@ use sources::{Source, Values};
 use super::teller::{Teller, Who};
 use super::{NAME, NAMESPACE};
 use crate::api::keystone::KeystoneApplicationCredential;
-use crate::engine::{names, secrets};
+use crate::engine::names;
+use crate::rotation::secrets;
 
 /// How often it logs in.
 const EVERY: Duration = Duration::from_millis(60);

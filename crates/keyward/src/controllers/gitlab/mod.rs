@@ -27,9 +27,10 @@ use crate::api::gitlab::{
 };
 use crate::controllers::addresses::{Allowed, BaseUrl};
 use crate::engine::events::{Happening, Note};
-use crate::engine::report::Report;
 use crate::engine::trouble::Fault;
-use crate::engine::{Closed, Kind, Reader, Terms, Wish, names};
+use crate::engine::{Closed, Reader, names};
+use crate::rotation::report::Report;
+use crate::rotation::{Kind, Terms, Wish};
 use cycles::Dependencies;
 use place::{Place, Places};
 

@@ -9,7 +9,7 @@ use sources::gitlab::token_id;
 use super::events::told;
 use super::force;
 use crate::engine::conditions::{self, standard, whole_second};
-use crate::engine::report::Report;
+use crate::rotation::report::Report;
 
 /// The whole status, as it should be.
 pub(super) fn of(report: &Report) -> Value {

@@ -22,11 +22,12 @@ use crate::api::keystone::{
 use crate::controllers::addresses::Allowed;
 use crate::engine::conditions::whole_second;
 use crate::engine::events::{self, Happening, Note};
-use crate::engine::kind::tells_plainly;
-use crate::engine::policy::annotated;
-use crate::engine::report::Report;
 use crate::engine::trouble::Fault;
-use crate::engine::{Closed, Heirlooms, Inherited, Kind, Reader, Terms, Wish};
+use crate::engine::{Closed, Reader};
+use crate::rotation::kind::tells_plainly;
+use crate::rotation::policy::annotated;
+use crate::rotation::report::Report;
+use crate::rotation::{Heirlooms, Inherited, Kind, Terms, Wish};
 
 mod spec;
 mod status;

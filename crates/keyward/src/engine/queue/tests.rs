@@ -259,8 +259,8 @@ fn without_the_lease_only_what_has_a_value_in_hand_is_taken_whatever_its_time() 
     assert!(queue.has_values());
 }
 
-fn in_hand() -> super::super::observe::Fresh {
-    super::super::observe::Fresh {
+fn in_hand() -> crate::rotation::observe::Fresh {
+    crate::rotation::observe::Fresh {
         version: lifecycle::Version::default(),
         id: "id".into(),
         values: sources::Values::new(),

@@ -14,7 +14,7 @@ const PROJECT: &str = "keyward.dev/project";
 const PROJECT_DOMAIN: &str = "keyward.dev/project-domain";
 const USER_DOMAIN: &str = "keyward.dev/user-domain";
 
-/// Everything that is settled by annotation, here and in [`crate::engine::policy`].
+/// Everything that is settled by annotation, here and in [`crate::rotation::policy`].
 pub(super) const SETTINGS: &[&str] = &[
     PROJECT,
     PROJECT_DOMAIN,

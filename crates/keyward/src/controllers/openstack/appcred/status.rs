@@ -8,9 +8,9 @@ use sources::keystone::credential_id;
 
 use super::super::keystone::Amiss;
 use super::{AppCred, security_hash, spec, wished_end};
-use crate::engine::Kind;
 use crate::engine::conditions::{self, whole_second};
-use crate::engine::report::Report;
+use crate::rotation::Kind;
+use crate::rotation::report::Report;
 
 /// The whole status, as it should be.
 pub(super) fn of(kind: &AppCred, report: &Report) -> Value {

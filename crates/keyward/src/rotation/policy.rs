@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use lifecycle::{Deletion, Policy};
 
-use super::names;
+use crate::engine::names;
 
 /// The policy that the annotations of this resource ask for, and what in them makes no sense.
 ///

@@ -6,11 +6,11 @@ use lifecycle::{Issued, Known, Minting, Role, Trouble, TroubleKind, Version};
 use sources::{Order, Source};
 
 use super::ask::open;
-use super::limits::Turn;
 use super::observe::{Fresh, Sight};
 use super::secrets;
-use super::trouble::Fault;
-use super::world::World;
+use crate::engine::limits::Turn;
+use crate::engine::trouble::Fault;
+use crate::engine::world::World;
 
 /// *Guarantees:* asked for at most once per version by this process. *If it dies here:* the credential may exist; it
 /// bears the version's mark and is found by it. *Safe to repeat because* the rules never send the same version again

@@ -11,7 +11,8 @@ use lifecycle::{
 };
 
 use super::observe::Sight;
-use super::{Terms, annotations, inherit, names, secrets};
+use super::{Terms, annotations, inherit, secrets};
+use crate::engine::names;
 
 pub fn facts(sight: &Sight, now: Timestamp, started: Timestamp) -> Facts {
     let Terms { policy, issuer } = sight.kind.terms(&sight.object);

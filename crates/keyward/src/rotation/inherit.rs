@@ -7,12 +7,13 @@ use lifecycle::{Heirloom, Inheritable, Known, SecretName, SecretUid, Version};
 use serde_json::json;
 
 use super::act::manager;
+use super::former;
 use super::kind::{Heirlooms, Inherited};
 use super::observe::Sight;
 use super::secrets::{self, Record};
-use super::trouble::Fault;
-use super::world::World;
-use super::{former, names};
+use crate::engine::names;
+use crate::engine::trouble::Fault;
+use crate::engine::world::World;
 
 /// More Secrets than a predecessor left for all of a namespace's resources that share a label.
 const MOST: u32 = 500;

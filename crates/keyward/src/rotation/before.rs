@@ -6,7 +6,8 @@ use kube::ResourceExt;
 use lifecycle::IssuedId;
 
 use super::observe::Sight;
-use super::{Kind, names, secrets};
+use super::{Kind, secrets};
+use crate::engine::names;
 
 /// More are not kept: an old one is ended long before so many have followed it.
 const MOST: usize = 8;

@@ -15,10 +15,11 @@ use serde_json::json;
 
 use super::act::manager;
 use super::observe::Memory;
-use super::trouble::Fault;
-use super::watch::Scope;
-use super::world::World;
-use super::{Key, Kind, names, secrets};
+use super::{Kind, secrets};
+use crate::engine::trouble::Fault;
+use crate::engine::watch::Scope;
+use crate::engine::world::World;
+use crate::engine::{Key, names};
 
 const PAGE: u32 = 500;
 
@@ -26,7 +27,7 @@ const PAGE: u32 = 500;
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(60);
 
 /// Looks for what the resource of this key left, which is not there, and puts it in line.
-pub(super) async fn look_for(world: &World, key: &Key) {
+pub(crate) async fn look_for(world: &World, key: &Key) {
     if let Err(fault) = look(world, key).await {
         tracing::warn!(resource = %key, %fault, "what it may have left could not be looked for");
     }

@@ -11,10 +11,10 @@ use lifecycle::{Holder, IssuedId, SecretName, Trouble, Version};
 
 use super::ask::open_as_minted;
 use super::observe::{Sight, stored};
-use super::reader::Reader;
-use super::trouble::Fault;
-use super::waiting::Awaited;
-use super::world::World;
+use crate::engine::reader::Reader;
+use crate::engine::trouble::Fault;
+use crate::engine::waiting::Awaited;
+use crate::engine::world::World;
 
 /// Pods are listed in pages of this size: a namespace can hold thousands.
 const PAGE: u32 = 500;

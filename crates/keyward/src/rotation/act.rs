@@ -14,13 +14,14 @@ use sources::{Proof, Source, Values};
 
 use super::ask::{open, open_to_end};
 use super::claim::claim;
-use super::limits::Turn;
 use super::mint::mint;
 use super::observe::Sight;
 use super::secrets::{self, Record};
-use super::trouble::Fault;
-use super::world::World;
-use super::{annotations, events, inherit, names, recorded, report};
+use super::{annotations, inherit, recorded, report};
+use crate::engine::limits::Turn;
+use crate::engine::trouble::Fault;
+use crate::engine::world::World;
+use crate::engine::{events, names};
 
 /// Performs exactly this step.
 pub async fn act(

@@ -7,12 +7,13 @@ use lifecycle::{Because, Decision, Minting, Next, Severity, Step, Trouble, View,
 use super::act::act;
 use super::ask::ask;
 use super::facts::facts;
-use super::horizon::Horizon;
 use super::observe::{Memory, Sight, look_again, observe};
-use super::trouble::Fault;
 use super::uncounted::Uncounted;
-use super::world::World;
-use super::{Key, announce, counted, events, report};
+use super::{announce, counted, report};
+use crate::engine::horizon::Horizon;
+use crate::engine::trouble::Fault;
+use crate::engine::world::World;
+use crate::engine::{Key, events};
 
 /// More decisions than any life needs in one go; beyond this the pass yields and is taken up again.
 const MOST_DECISIONS: usize = 64;

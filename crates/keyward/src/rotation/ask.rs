@@ -12,12 +12,13 @@ use lifecycle::{
 };
 use sources::{Source, Values};
 
-use super::limits::Turn;
 use super::observe::{Fresh, Sight, look_again};
-use super::reader::Reader;
-use super::trouble::Fault;
-use super::world::World;
-use super::{Key, inherit, recorded, referrers, secrets};
+use super::{inherit, recorded, referrers, secrets};
+use crate::engine::Key;
+use crate::engine::limits::Turn;
+use crate::engine::reader::Reader;
+use crate::engine::trouble::Fault;
+use crate::engine::world::World;
 
 /// Asks, and puts the answer, or the failure to get one, where the next decision sees it.
 /// Only trouble with the API server itself ends the pass.

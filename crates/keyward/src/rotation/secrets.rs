@@ -17,7 +17,8 @@ use sha2::{Digest, Sha256};
 use sources::{SecretValue, Values};
 
 use super::annotations::put_annotations;
-use super::{Kind, Wish, before, names};
+use super::{Kind, Wish, before};
+use crate::engine::names;
 
 /// The record of one version, beside its value.
 #[derive(Debug, Clone)]

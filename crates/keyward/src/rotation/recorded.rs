@@ -12,12 +12,13 @@ use kube::api::{DynamicObject, ListParams, ObjectMeta, Patch};
 use lifecycle::{Bearer, Delivery, Entry, Ledger, LedgerState, Lookalike, SecretUid};
 use serde_json::json;
 
+use super::Kind;
 use super::act::manager;
 use super::observe::Sight;
 use super::secrets::{self, Record};
-use super::trouble::Fault;
-use super::world::World;
-use super::{Kind, names};
+use crate::engine::names;
+use crate::engine::trouble::Fault;
+use crate::engine::world::World;
 
 /// Secrets in one page of a list.
 const PAGE: u32 = 250;

@@ -10,10 +10,10 @@ use lifecycle::{Decision, Facts, Ledger, Next, Role, Step, View, decide};
 use serde_json::{Value, json};
 
 use super::facts::{facts, ledger};
-use super::names;
 use super::observe::Sight;
-use super::trouble::Fault;
-use super::world::World;
+use crate::engine::names;
+use crate::engine::trouble::Fault;
+use crate::engine::world::World;
 
 /// What a kind needs to write its status.
 #[derive(Debug)]

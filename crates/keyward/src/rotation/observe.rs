@@ -12,14 +12,15 @@ use lifecycle::{
 };
 use sources::{Source, Values};
 
-use super::horizon::Horizon;
-use super::reader::Inputs;
 use super::recorded::{self, Damaged, Own};
-use super::trouble::Fault;
 use super::uncounted::Uncounted;
-use super::waiting::Awaited;
-use super::world::World;
-use super::{Key, Kind, former, names, obstacle, secrets};
+use super::{Kind, former, obstacle, secrets};
+use crate::engine::horizon::Horizon;
+use crate::engine::reader::Inputs;
+use crate::engine::trouble::Fault;
+use crate::engine::waiting::Awaited;
+use crate::engine::world::World;
+use crate::engine::{Key, names};
 
 /// How many Secrets that are gone are remembered: their late events must not wake anybody.
 const MOST_GONE: usize = 16;

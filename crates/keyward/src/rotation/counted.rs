@@ -3,9 +3,10 @@
 use kube::ResourceExt;
 use lifecycle::{Change, LedgerState, Purpose, Step};
 
+use super::facts;
 use super::observe::Sight;
-use super::world::World;
-use super::{Key, facts};
+use crate::engine::Key;
+use crate::engine::world::World;
 use crate::telemetry::Counted;
 
 /// Who is counted here, if this kind's rotations are.

@@ -14,10 +14,11 @@ use super::ask::open_at;
 use super::observe::Sight;
 use super::remains::living;
 use super::secrets;
-use super::trouble::Fault;
-use super::watch::Scope;
-use super::world::World;
-use super::{Inherited, Kind, names};
+use super::{Inherited, Kind};
+use crate::engine::names;
+use crate::engine::trouble::Fault;
+use crate::engine::watch::Scope;
+use crate::engine::world::World;
 
 /// More Secrets than any life leaves behind.
 const MOST: u32 = 64;

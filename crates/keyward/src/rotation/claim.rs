@@ -7,12 +7,13 @@ use lifecycle::{Because, Minting, Refusal, SecretName, Version};
 use serde_json::json;
 
 use super::act::manager;
-use super::events::{self, Happening};
 use super::mint::prepare;
 use super::observe::Sight;
-use super::trouble::Fault;
-use super::world::World;
-use super::{Wish, names, obstacle, secrets};
+use super::{Wish, obstacle, secrets};
+use crate::engine::events::{self, Happening};
+use crate::engine::names;
+use crate::engine::trouble::Fault;
+use crate::engine::world::World;
 
 /// *Guarantees:* from here on only this version can be written into the Secret. *If it dies here:* the Secret is
 /// reserved, its value untouched. *Safe to repeat because* the same claim stands, or the write is refused.

@@ -12,28 +12,11 @@ use lifecycle::{
 };
 use sources::Source;
 
-use super::events::{self, Happening, Note};
-use super::names;
-use super::reader::{Closed, Reader};
 use super::report::Report;
-use super::trouble::Fault;
-
-/// One resource of one kind.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// Index of the kind among those that are switched on.
-    pub kind: usize,
-    pub namespace: String,
-    pub name: String,
-    /// Set when the resource of this uid is gone and only its remains are dealt with.
-    pub departed: Option<String>,
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
+use crate::engine::events::{self, Happening, Note};
+use crate::engine::names;
+use crate::engine::reader::{Closed, Reader};
+use crate::engine::trouble::Fault;
 
 /// What sets one kind apart: its spec, its status, its names. Everything else is the engine's.
 #[async_trait]
@@ -50,12 +33,12 @@ pub trait Kind: Send + Sync + fmt::Debug {
 
     /// Our finalizer on the resource.
     fn finalizer(&self) -> &'static str {
-        super::names::GUARD
+        crate::engine::names::GUARD
     }
 
     /// Our finalizer on its Secrets.
     fn secret_finalizer(&self) -> &'static str {
-        super::names::GUARD
+        crate::engine::names::GUARD
     }
 
     /// Policy and issuer as far as the spec can be read. Never fails: what is on its way out must be finished even

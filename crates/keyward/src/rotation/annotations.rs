@@ -9,10 +9,10 @@ use kube::api::Patch;
 use serde_json::json;
 
 use super::act::manager;
-use super::names;
 use super::observe::Sight;
-use super::trouble::Fault;
-use super::world::World;
+use crate::engine::names;
+use crate::engine::trouble::Fault;
+use crate::engine::world::World;
 
 /// Whether the Secret lacks what the spec asks for, and this pass has not tried yet: what is refused, or undone by somebody
 /// at once, is not tried in a loop.

@@ -7,10 +7,11 @@ use kube::ResourceExt;
 use kube::api::{DynamicObject, ObjectMeta};
 use lifecycle::{Because, Refusal, SecretName};
 
-use super::reader::{Input, Reader};
-use super::trouble::Fault;
-use super::world::World;
-use super::{Key, Kind, Wish, names};
+use super::{Kind, Wish};
+use crate::engine::reader::{Input, Reader};
+use crate::engine::trouble::Fault;
+use crate::engine::world::World;
+use crate::engine::{Key, names};
 
 pub(super) async fn find(
     world: &World,

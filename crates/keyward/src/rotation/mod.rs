@@ -1,0 +1,29 @@
+//! The life of a credential that has versions: observe, decide, act, report, written once for every kind.
+//!
+//! A *pass* ([`pass`]) looks at one resource live, asks the rules, performs one effect, goes on from what the reply
+//! shows, and ends at rest.
+
+pub mod act;
+mod annotations;
+mod announce;
+pub mod ask;
+mod before;
+mod claim;
+pub(crate) mod counted;
+pub mod facts;
+mod former;
+pub mod inherit;
+pub mod kind;
+mod mint;
+pub mod observe;
+mod obstacle;
+pub mod pass;
+pub mod policy;
+mod recorded;
+pub mod referrers;
+pub(crate) mod remains;
+pub mod report;
+pub mod secrets;
+mod uncounted;
+
+pub use kind::{Heirlooms, Inherited, Kind, Terms, Wish};
