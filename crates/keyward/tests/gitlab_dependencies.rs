@@ -5,7 +5,7 @@ mod forge;
 use forge::openings::in_window;
 use forge::{Forge, Kind, NAME, ROOT, hours, minutes, with};
 use keyward::controllers::gitlab;
-use keyward::engine::{Engine, Options};
+use keyward::engine::Options;
 use serde_json::{Value, json};
 use testbed::gitlab::{CREATE_PROJECT_TOKEN, Settings, Use};
 use testbed::proxy::Fault;
@@ -165,12 +165,8 @@ async fn a_token_waits_for_the_personal_token_that_is_its_login() {
 async fn only_allowed_addresses_are_spoken_to() {
     let forge = Forge::new().await;
     let allowed = ["https://gitlab.example.com".parse().unwrap()];
-    let client = forge.server.client_named(forge::OPERATOR);
     let kinds = gitlab::kinds(&allowed, true);
-    let engine = Engine::new(client, kinds, Options::default(), forge.clock.clone())
-        .await
-        .unwrap();
-    let _operator = forge::Running::start(engine);
+    let _operator = forge.start(kinds, Options::default()).await;
     forge.create(forge.example()).await;
     forge.create(forge.personal_token()).await;
     for (kind, name) in [(Kind::Project, NAME), (Kind::Personal, "root")] {

@@ -235,7 +235,7 @@ async fn more_resources_than_the_sdk_has_room_for_by_default_are_shown_one_by_on
     for index in 0..3_000 {
         let counted = Counted {
             key: Key {
-                kind: 0,
+                controller: 0,
                 namespace: "many".to_owned(),
                 name: format!("token-{index}"),
                 departed: None,

@@ -17,7 +17,8 @@ use crate::controllers::Reach;
 use crate::controllers::addresses::{Allowed, BaseUrl};
 use crate::engine::horizon::Horizon;
 use crate::engine::world::Clock;
-use crate::engine::{Engine, Key, Options};
+use crate::engine::{Context, Engine, Key, Options};
+use crate::rotation::Rotation;
 use crate::rotation::ask::ask;
 use crate::rotation::facts::facts;
 use crate::rotation::observe::{Memory, observe};
@@ -94,7 +95,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<(), Failure> {
 async fn explain(target: &Target, ask_issuer: bool) -> Result<Explanation, Failure> {
     let engine = Engine::new(
         target.client.clone(),
-        vec![target.kind.clone()],
+        vec![Rotation::of(target.kind.clone())],
         Options::default(),
         Clock::default(),
     )
@@ -102,7 +103,7 @@ async fn explain(target: &Target, ask_issuer: bool) -> Result<Explanation, Failu
     .map_err(|fault| Failure::of_fault(&fault))?;
     let world = engine.world();
     let key = Key {
-        kind: 0,
+        controller: 0,
         namespace: target.namespace.clone(),
         name: target.name.clone(),
         departed: None,
@@ -112,7 +113,13 @@ async fn explain(target: &Target, ask_issuer: bool) -> Result<Explanation, Failu
         checked: Some(world.now()),
         ..Memory::default()
     };
-    let mut sight = observe(world, &key, &mut memory, &Horizon::default(), true)
+    let context = Context {
+        world,
+        key: &key,
+        horizon: &mut Horizon::default(),
+        surprised: true,
+    };
+    let mut sight = observe(&context, &target.kind, &mut memory)
         .await
         .map_err(|fault| Failure::of_fault(&fault))?
         .ok_or_else(|| target.missing())?;

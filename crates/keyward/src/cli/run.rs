@@ -20,8 +20,8 @@ use crate::engine::lease::LeaseOptions;
 use crate::engine::trouble::Fault;
 use crate::engine::watch::Scope;
 use crate::engine::world::{Clock, World};
-use crate::engine::{Engine, Options};
-use crate::rotation::Kind;
+use crate::engine::{Controller, Engine, Options};
+use crate::rotation::{Kind, Rotation};
 use crate::telemetry::Push;
 
 /// How long passes under way may take to come to their end; less than the 30 seconds a pod is given by default.
@@ -316,7 +316,7 @@ async fn reach(
     loop {
         let engine = Engine::new(
             client.clone(),
-            kinds.to_vec(),
+            controllers_of(kinds),
             options.clone(),
             Clock::default(),
         );
@@ -338,6 +338,10 @@ async fn reach(
         }
         pause = (pause * 2).min(Duration::from_secs(10));
     }
+}
+
+fn controllers_of(kinds: &[Arc<dyn Kind>]) -> Vec<Arc<dyn Controller>> {
+    kinds.iter().cloned().map(Rotation::of).collect()
 }
 
 fn gave_up(fault: &Fault, server: &str, limit: Duration) -> Failure {
@@ -371,8 +375,8 @@ async fn say_what_is_missing(world: Arc<World>) {
     if world.ready.missing() == 0 || world.options.lease.is_some() {
         return;
     }
-    for kind in &world.kinds {
-        let resource = kind.resource();
+    for controller in &world.controllers {
+        let resource = controller.resource();
         let api: Api<DynamicObject> = Api::all_with(world.client.clone(), resource);
         if let Err(kube::Error::Api(status)) =
             api.list_metadata(&ListParams::default().limit(1)).await

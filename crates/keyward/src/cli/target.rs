@@ -45,7 +45,7 @@ pub(crate) fn known_kinds(reach: &Reach) -> Vec<Known> {
     let crds = crate::api::crds();
     controllers::all(reach)
         .into_iter()
-        .flat_map(|controller| controller.kinds)
+        .flat_map(|switch| switch.kinds)
         .map(|kind| {
             let resource = kind.resource();
             let short = crds

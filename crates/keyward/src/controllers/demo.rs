@@ -21,7 +21,7 @@ use crate::api::demo::{
     DemoRetire, DemoRetireMode,
 };
 use crate::engine::conditions::{self, standard, whole_second};
-use crate::engine::{Closed, Held, Reader};
+use crate::engine::{Access, Closed, Held, Reader};
 use crate::rotation::report::Report;
 use crate::rotation::{Kind, Terms, Wish};
 
@@ -227,55 +227,16 @@ impl Kind for Demo {
         })
     }
 
+    fn access(&self) -> &dyn Access {
+        self
+    }
+
     fn due(&self, object: &DynamicObject, current: &Entry) -> Option<Timestamp> {
         let after = spec(object).ok()?.rotate_after_seconds?;
         current
             .minted
             .checked_add(SignedDuration::from_secs(after))
             .ok()
-    }
-
-    fn place(&self, object: &DynamicObject) -> String {
-        spec(object)
-            .map(|spec| {
-                let DemoIssuer { url, realm, kind } = spec.issuer;
-                format!("{url} {realm} {kind:?} {}", spec.login_secret)
-            })
-            .unwrap_or_default()
-    }
-
-    async fn open(
-        &self,
-        object: &DynamicObject,
-        reader: &mut Reader<'_>,
-    ) -> Result<Arc<dyn Source>, Closed> {
-        let spec = spec(object)?;
-        let name = &spec.login_secret;
-        let no_secret = || no_login(format!("there is no Secret {name} in this namespace"));
-        let pool = self.pool(&spec.issuer)?;
-        if spec.issuer.kind == DemoMinting::Provided {
-            let values = reader.secret(name).await?.ok_or_else(no_secret)?;
-            let inner = StandIn::over(
-                pool,
-                &spec.issuer.realm,
-                SecretValue::new(""),
-                Minting::Provided,
-            );
-            return Ok(Arc::new(Given { inner, values }));
-        }
-        let login = match reader.value(name, LOGIN).await? {
-            Held::Is(login, _) => login,
-            Held::NoSecret => return Err(no_secret()),
-            Held::NoKey => {
-                return Err(no_login(format!("the Secret {name} has no key {LOGIN}")));
-            }
-        };
-        Ok(Arc::new(StandIn::over(
-            pool,
-            &spec.issuer.realm,
-            login,
-            minting(spec.issuer.kind),
-        )))
     }
 
     fn secret_names(
@@ -339,6 +300,52 @@ impl Kind for Demo {
         put("heldBy", (!held.is_empty()).then(|| held.join(", ")));
         put("handledRotate", report.ledger.handled.clone());
         status
+    }
+}
+
+#[async_trait]
+impl Access for Demo {
+    fn place(&self, object: &DynamicObject) -> String {
+        spec(object)
+            .map(|spec| {
+                let DemoIssuer { url, realm, kind } = spec.issuer;
+                format!("{url} {realm} {kind:?} {}", spec.login_secret)
+            })
+            .unwrap_or_default()
+    }
+
+    async fn open(
+        &self,
+        object: &DynamicObject,
+        reader: &mut Reader<'_>,
+    ) -> Result<Arc<dyn Source>, Closed> {
+        let spec = spec(object)?;
+        let name = &spec.login_secret;
+        let no_secret = || no_login(format!("there is no Secret {name} in this namespace"));
+        let pool = self.pool(&spec.issuer)?;
+        if spec.issuer.kind == DemoMinting::Provided {
+            let values = reader.secret(name).await?.ok_or_else(no_secret)?;
+            let inner = StandIn::over(
+                pool,
+                &spec.issuer.realm,
+                SecretValue::new(""),
+                Minting::Provided,
+            );
+            return Ok(Arc::new(Given { inner, values }));
+        }
+        let login = match reader.value(name, LOGIN).await? {
+            Held::Is(login, _) => login,
+            Held::NoSecret => return Err(no_secret()),
+            Held::NoKey => {
+                return Err(no_login(format!("the Secret {name} has no key {LOGIN}")));
+            }
+        };
+        Ok(Arc::new(StandIn::over(
+            pool,
+            &spec.issuer.realm,
+            login,
+            minting(spec.issuer.kind),
+        )))
     }
 }
 

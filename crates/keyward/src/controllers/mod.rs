@@ -13,7 +13,7 @@ use addresses::Allowed;
 use crate::rotation::Kind;
 
 /// Every controller there is. Those marked as not for production run only when they are named.
-pub fn all(reach: &Reach) -> Vec<Controller> {
+pub fn all(reach: &Reach) -> Vec<Switch> {
     let appcred =
         openstack::appcred::AppCred::new(reach.plain_http).reaching(reach.keystone_urls.clone());
     let appcred = match reach.request_timeout {
@@ -21,17 +21,17 @@ pub fn all(reach: &Reach) -> Vec<Controller> {
         None => appcred,
     };
     vec![
-        Controller {
+        Switch {
             name: "appcred",
             by_default: true,
             kinds: vec![Arc::new(appcred)],
         },
-        Controller {
+        Switch {
             name: "gitlab",
             by_default: true,
             kinds: gitlab::kinds_reaching(&reach.base_urls, reach.plain_http),
         },
-        Controller {
+        Switch {
             name: "demo",
             by_default: false,
             kinds: vec![Arc::new(demo::Demo::default())],
@@ -66,7 +66,7 @@ impl Reach {
 
 /// One word for `--controllers`, and the kinds that it switches on.
 #[derive(Debug, Clone)]
-pub struct Controller {
+pub struct Switch {
     pub name: &'static str,
     pub by_default: bool,
     pub kinds: Vec<Arc<dyn Kind>>,
@@ -86,22 +86,22 @@ pub fn named(names: &[String], reach: &Reach) -> Result<Vec<Arc<dyn Kind>>, Unkn
         .iter()
         .find(|name| all.iter().all(|known| known.name != **name))
     {
-        let known: Vec<&str> = all.iter().map(|controller| controller.name).collect();
+        let known: Vec<&str> = all.iter().map(|switch| switch.name).collect();
         return Err(UnknownController {
             name: unknown.clone(),
             known: known.join(", "),
         });
     }
-    let wanted = |controller: &Controller| {
+    let wanted = |switch: &Switch| {
         if names.is_empty() {
-            controller.by_default
+            switch.by_default
         } else {
-            names.iter().any(|name| name == controller.name)
+            names.iter().any(|name| name == switch.name)
         }
     };
     Ok(all
         .into_iter()
         .filter(wanted)
-        .flat_map(|controller| controller.kinds)
+        .flat_map(|switch| switch.kinds)
         .collect())
 }

@@ -1,12 +1,20 @@
-//! Which resource it is about.
+//! What the host asks of whoever works on resources.
 
 use std::fmt;
 
-/// One resource of one kind.
+use async_trait::async_trait;
+use jiff::Timestamp;
+use kube::api::{ApiResource, ObjectMeta};
+
+use super::horizon::Horizon;
+use super::trouble::Fault;
+use super::world::World;
+
+/// One resource, as one controller knows it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// Index of the kind among those that are switched on.
-    pub kind: usize,
+    /// Index of the controller among those that are switched on.
+    pub controller: usize,
     pub namespace: String,
     pub name: String,
     /// Set when the resource of this uid is gone and only its remains are dealt with.
@@ -17,4 +25,66 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
+}
+
+/// How a pass ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing to do before this time, or before something changes.
+    Rest { wake: Option<Timestamp> },
+    /// Take it up again soon.
+    Again,
+    /// There is no such resource, and nothing that it left is known.
+    Done,
+}
+
+/// One pass, as its controller is given it.
+pub struct Context<'a> {
+    pub world: &'a World,
+    pub key: &'a Key,
+    /// What the last pass saw or wrote. What this one saw and wrote stands here when it ends.
+    pub horizon: &'a mut Horizon,
+    /// A Secret was seen that the last pass did not know of.
+    pub surprised: bool,
+}
+
+impl fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Context").field(self.key).finish()
+    }
+}
+
+/// Works on the resources of one kind. Several may work on the same kind, each with its own finalizer, records and part of
+/// status.
+#[async_trait]
+pub trait Controller: Send + Sync + fmt::Debug {
+    /// The word for `--controllers`, and in metrics.
+    fn name(&self) -> &'static str;
+
+    fn resource(&self) -> &ApiResource;
+
+    /// Whether a resource with this metadata is any of its business. One that was is looked at until a pass forgets it.
+    fn concerns(&self, _metadata: &ObjectMeta) -> bool {
+        true
+    }
+
+    /// Other kinds that it reads. They are watched, so that a change wakes those who depend on it.
+    fn neighbours(&self) -> Vec<ApiResource> {
+        Vec::new()
+    }
+
+    /// Looks at one resource and brings it to rest. Never two at once for the same key. It may be dropped at any await
+    /// until it has come to an issuer, and at any await at all when the process ends.
+    async fn pass(&self, context: &mut Context<'_>) -> Result<Outcome, Fault>;
+
+    /// Whether this process has something in hand for it that nobody else has: it is seen to its end whoever leads.
+    fn must_finish(&self, _key: &Key) -> bool {
+        false
+    }
+
+    /// Somebody else may lead from now on.
+    fn stops_leading(&self, _world: &World) {}
+
+    /// The host has forgotten this one: it is worked on no more, unless it is seen again.
+    fn forget(&self, _key: &Key) {}
 }

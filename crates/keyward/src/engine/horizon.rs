@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::reader::{Input, Inputs};
+use super::inputs::{Input, Inputs};
 
 /// Something that was seen on a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]

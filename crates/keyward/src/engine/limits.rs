@@ -160,7 +160,7 @@ mod tests {
         acts: F,
     ) -> impl Future<Output = F::Output> + use<F> {
         let key = Key {
-            kind: 0,
+            controller: 0,
             namespace: namespace.into(),
             name: "any".into(),
             departed: None,

@@ -1,6 +1,6 @@
-//! Sources that are open, what they were opened with, and who must hear when that changes.
+//! Sources that are open, and what they were opened with.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha256};
 use sources::{SecretValue, Source};
 
-use super::Key;
 use super::horizon::not_newer;
-use super::reader::{Input, Inputs};
+use super::inputs::{Dependents, Input, Inputs};
 
 /// How long what was read is used without reading it again.
 const LOGIN_LASTS: Duration = Duration::from_mins(1);
@@ -25,7 +24,7 @@ const RECOGNISED_FOR: Duration = Duration::from_hours(24);
 /// Resources of one kind and namespace that are served from one place share a source.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Slot {
-    pub(super) kind: usize,
+    pub(super) controller: usize,
     pub(super) namespace: String,
     pub(super) place: String,
 }
@@ -45,10 +44,7 @@ pub(super) struct Opened {
 /// Sources by place. A convenience: an old login is refused by the issuer, not by us.
 #[derive(Debug, Default)]
 pub struct Logins {
-    /// The newest version seen of every Secret that is not ours: any of them may turn out to be a login.
-    newest: Mutex<HashMap<Input, String>>,
     opened: Mutex<HashMap<Slot, Opened>>,
-    users: Mutex<HashMap<Input, (String, HashSet<Key>)>>,
     opening: Mutex<HashMap<Slot, Arc<tokio::sync::Mutex<()>>>>,
     /// By Secret and key.
     values: Mutex<HashMap<(Input, String), Recognised>>,
@@ -100,20 +96,22 @@ impl fmt::Debug for Print {
 }
 
 impl Logins {
-    /// A source opened not long ago with the newest that anybody has seen.
-    pub(super) fn cached(&self, slot: &Slot) -> Option<Opened> {
-        let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+    /// A source opened not long ago, if nothing that it was opened with has changed.
+    pub(super) fn cached(&self, slot: &Slot, inputs: &Dependents) -> Option<Opened> {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_newest = |(input, read): &(Input, String)| {
-            users
-                .get(input)
-                .is_none_or(|(newest, _)| not_newer(newest, read))
-        };
         opened
             .get(slot)
             .filter(|opened| opened.at.elapsed() < LOGIN_LASTS && !opened.stale)
-            .filter(|opened| opened.inputs.iter().all(is_newest))
+            .filter(|opened| inputs.are_newest(&opened.inputs))
             .cloned()
+    }
+
+    /// This has changed: what was opened with it is opened anew.
+    pub(super) fn changed(&self, input: &Input) {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        for opened in opened.values_mut() {
+            opened.stale |= opened.inputs.iter().any(|(used, _)| used == input);
+        }
     }
 
     /// Held by whoever opens this source, so that others who need it can wait for that instead of doing the same.
@@ -137,33 +135,6 @@ impl Logins {
             .get(slot)
             .filter(|opened| opened.at.elapsed() < FAREWELL)
             .cloned()
-    }
-
-    pub(super) fn used_by(&self, inputs: &[(Input, String)], user: &Key) {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        for (input, version) in inputs {
-            let entry = users.entry(input.clone()).or_default();
-            if entry.0.is_empty() || not_newer(&entry.0, version) {
-                version.clone_into(&mut entry.0);
-            }
-            entry.1.insert(user.clone());
-        }
-    }
-
-    /// This one is no more: nothing wakes it.
-    pub(super) fn forget(&self, user: &Key) {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        users.retain(|_, (_, keys)| {
-            keys.remove(user);
-            !keys.is_empty()
-        });
-    }
-
-    pub(super) fn has_newer(&self, input: &Input, version: &str) -> bool {
-        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        newest
-            .get(input)
-            .is_some_and(|known| !not_newer(known, version))
     }
 
     /// Since which version of its Secret this value stands there, as far as this process saw: a text that changes
@@ -215,35 +186,6 @@ impl Logins {
         values.retain(|_, known| now.saturating_duration_since(known.asked) < RECOGNISED_FOR);
         values.insert(place, first);
         version.to_owned()
-    }
-
-    /// A Secret that is not ours was seen.
-    pub fn seen(&self, input: Input, version: &str) {
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        newest.insert(input, version.to_owned());
-    }
-
-    /// A Secret that is not ours is gone.
-    pub fn gone(&self, input: &Input) {
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        newest.remove(input);
-    }
-
-    /// Who must hear of a change of this. Its first sight after a start is no change.
-    pub fn users_of(&self, input: &Input, version: &str) -> Vec<Key> {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((known, keys)) = users.get_mut(input) else {
-            return Vec::new();
-        };
-        if known == version {
-            return Vec::new();
-        }
-        version.clone_into(known);
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        for opened in opened.values_mut() {
-            opened.stale |= opened.inputs.iter().any(|(used, _)| used == input);
-        }
-        keys.iter().cloned().collect()
     }
 }
 

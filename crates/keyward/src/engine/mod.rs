@@ -4,11 +4,13 @@
 //! resource then. Nothing here remembers anything that matters: killing the process between any two lines is the normal
 //! case.
 
+pub mod access;
 pub mod conditions;
 pub mod controller;
 pub mod events;
 mod gate;
 pub mod horizon;
+pub mod inputs;
 pub mod lease;
 pub mod limits;
 pub mod logins;
@@ -18,6 +20,7 @@ mod pauses;
 pub mod queue;
 pub mod reader;
 mod shares;
+pub mod status;
 pub mod taken_names;
 mod this_pass;
 pub mod trouble;
@@ -27,7 +30,8 @@ pub mod watch;
 pub mod work;
 pub mod world;
 
-pub use controller::Key;
-pub use reader::{Closed, Held, Reader};
+pub use access::{Access, Closed};
+pub use controller::{Context, Controller, Key, Outcome};
+pub use reader::{Held, Reader};
 pub use work::Engine;
 pub use world::Options;

@@ -10,13 +10,13 @@ use jiff::SignedDuration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use super::controller::{Context, Controller};
 use super::horizon::Horizon;
 use super::queue::{Taken, Then};
 use super::this_pass::ThisPass;
 use super::trouble::Fault;
 use super::work::{later, pause, settle};
 use super::world::World;
-use crate::rotation::pass::pass;
 
 /// How many answers in a row must be older than an earlier one before they are taken for the truth.
 const BELIEVE_THE_PAST_AFTER: u32 = 5;
@@ -63,26 +63,26 @@ impl Passes {
         }
     }
 
-    /// As [`Passes::begin_all`], for those that have a value in hand which nobody else has: without the lease nothing else
-    /// is begun, but such a value is tried to be stored until it is, or its attempt was given up by whoever leads.
-    pub(super) async fn go_on_with_values(&self, world: &Arc<World>) {
+    /// As [`Passes::begin_all`], for those that must be finished: without the lease nothing else is begun, but what only
+    /// this process has in hand is seen to its end.
+    pub(super) async fn go_on_with_the_unfinished(&self, world: &Arc<World>) {
         loop {
-            while let Some(taken) = world.queue.take_one_with_a_value() {
+            while let Some(taken) = world.queue.take_one_that_must_finish() {
                 self.begin(world, taken);
             }
             world.queue.ready.notified().await;
         }
     }
 
-    /// Until no pass is under way, and nothing has a value in hand which nobody else has.
+    /// Until no pass is under way, and nothing must be finished.
     pub(super) async fn end(&self, world: &Arc<World>) {
-        world.queue.hurry_those_with_a_value();
+        world.queue.hurry_those_that_must_finish();
         loop {
-            while let Some(taken) = world.queue.take_one_with_a_value() {
+            while let Some(taken) = world.queue.take_one_that_must_finish() {
                 self.begin(world, taken);
             }
             let none_under_way = self.tasks.is_empty();
-            if none_under_way && !world.queue.has_values() {
+            if none_under_way && !world.queue.has_unfinished() {
                 return;
             }
             tokio::select! {
@@ -95,60 +95,66 @@ impl Passes {
 
 /// One resource's turn. A panic in it is this resource's trouble and nobody else's.
 async fn turn(world: &World, number: u64, mut taken: Taken) {
-    // Who has a value in hand is not sent away.
-    let must_go_on = taken.memory.in_hand.is_some();
-    let (this, stands_aside) = ThisPass::new(number, taken.key.clone(), must_go_on);
-    let look_after = this.scope(look_after(world, &mut taken));
+    let controller = world.controllers[taken.key.controller].clone();
+    let (this, stands_aside) = ThisPass::new(number, taken.key.clone(), taken.must_finish);
+    let look_after = this.scope(look_after(world, controller.as_ref(), &mut taken));
     let ended = tokio::select! {
         then = look_after => Ok(then),
         Ok(issuer) = stands_aside => Err(issuer),
     };
-    if taken.key.departed.is_none() {
-        // Only what outlives its resource has to remember it. Kept for everyone, this would be most of our memory.
-        taken.memory.last = None;
-    }
+    let key = taken.key.clone();
+    taken.must_finish = controller.must_finish(&key);
     match ended {
-        Ok(then) => world.queue.finish(taken, &then),
+        Ok(then) => {
+            if !world.queue.finish(taken, &then) {
+                controller.forget(&key);
+            }
+        }
         Err(issuer) => world.queue.stand_aside(taken, &issuer),
     }
 }
 
 /// A pass, and what becomes of its resource then.
-async fn look_after(world: &World, taken: &mut Taken) -> Then {
+async fn look_after(world: &World, controller: &dyn Controller, taken: &mut Taken) -> Then {
     let Taken {
         key,
-        memory,
         horizon,
+        surprised,
+        failures,
+        ..
     } = taken;
     let begun = Instant::now();
-    let result = AssertUnwindSafe(pass(world, key, memory, horizon))
+    let mut context = Context {
+        world,
+        key,
+        horizon,
+        surprised: *surprised,
+    };
+    let result = AssertUnwindSafe(controller.pass(&mut context))
         .catch_unwind()
         .await;
-    let controller = world.kinds[key.kind].controller();
-    world.telemetry.pass(controller, begun.elapsed());
-    if !world.leads() {
-        // Whoever leads by now counts it.
-        world.telemetry.rotations.forget(key);
-    }
+    let name = controller.name();
+    world.telemetry.pass(name, begun.elapsed());
     match result {
         Ok(Ok(outcome)) => {
-            memory.unreachable = 0;
-            settle(world, key, memory, outcome).await
+            *surprised = false;
+            failures.failed = 0;
+            settle(world, failures, &outcome)
         }
         Ok(Err(fault)) => {
-            memory.unreachable = memory.unreachable.saturating_add(1);
-            if matches!(fault, Fault::Past) && memory.unreachable > BELIEVE_THE_PAST_AFTER {
+            failures.failed = failures.failed.saturating_add(1);
+            if matches!(fault, Fault::Past) && failures.failed > BELIEVE_THE_PAST_AFTER {
                 // It stays in the past: the cluster itself was set back, as by a restore.
                 *horizon = Horizon::default();
             }
-            tracing::warn!(resource = %key, kind = controller, %fault, "pass cut short; trying again");
+            tracing::warn!(resource = %key, kind = name, %fault, "pass cut short; trying again");
             Then::Retry {
-                at: later(world.now(), pause(memory.unreachable)),
+                at: later(world.now(), pause(failures.failed)),
             }
         }
         Err(_) => {
-            world.telemetry.panicked(controller);
-            tracing::error!(resource = %key, kind = controller, "a pass panicked; others go on");
+            world.telemetry.panicked(name);
+            tracing::error!(resource = %key, kind = name, "a pass panicked; others go on");
             Then::Retry {
                 at: later(world.now(), SignedDuration::from_mins(1)),
             }

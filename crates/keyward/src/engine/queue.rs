@@ -16,7 +16,6 @@ use super::Key;
 use super::horizon::{Horizon, Sighting};
 use super::shares::{NOT_KNOWN, Shares, UnderWay};
 use super::turns::Turns;
-use crate::rotation::observe::Memory;
 
 /// A sighting that no pass has covered yet, and how many more passes it may cause: one that was overtaken by a delete
 /// is never covered, and must not keep its resource awake for ever.
@@ -39,6 +38,10 @@ impl Pending {
 }
 
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that is so of it, and they are independent"
+)]
 struct State {
     queued: bool,
     running: bool,
@@ -51,7 +54,11 @@ struct State {
     /// What woke the pass, and what was seen while it was under way. Judged when it ends: a pass that read something
     /// older than what woke it must look again.
     pending: Vec<Pending>,
-    memory: Memory,
+    /// A Secret was seen that the last pass did not know of.
+    surprised: bool,
+    /// Its controller has something in hand for it that nobody else has.
+    must_finish: bool,
+    failures: Failures,
 }
 
 struct Inner {
@@ -103,28 +110,51 @@ impl Inner {
             self.timers.remove(&(at, key.clone()));
         }
         Taken {
-            memory: std::mem::take(&mut state.memory),
             horizon: std::mem::take(&mut state.horizon),
+            surprised: std::mem::take(&mut state.surprised),
+            must_finish: std::mem::take(&mut state.must_finish),
+            failures: state.failures,
             key,
         }
     }
 
     /// No longer at work.
-    fn end(&mut self, key: &Key, memory: Memory, horizon: Horizon) {
-        let state = self.states.entry(key.clone()).or_default();
+    fn end(&mut self, taken: Taken) {
+        let Taken {
+            key,
+            horizon,
+            surprised,
+            must_finish,
+            failures,
+        } = taken;
+        let namespace = key.namespace.clone();
+        let state = self.states.entry(key).or_default();
         state.running = false;
-        state.memory = memory;
         state.horizon = horizon;
-        self.under_way.end(&key.namespace, &state.issuer);
+        state.surprised |= surprised;
+        state.must_finish = must_finish;
+        state.failures = failures;
+        self.under_way.end(&namespace, &state.issuer);
     }
+}
+
+/// How often in a row passes over one resource ended badly.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Failures {
+    /// They failed.
+    pub failed: u32,
+    /// They ended with nothing but the wish for another.
+    pub again: u32,
 }
 
 /// Something to work on, with what is known of it.
 #[derive(Debug)]
 pub struct Taken {
     pub key: Key,
-    pub memory: Memory,
     pub horizon: Horizon,
+    pub surprised: bool,
+    pub must_finish: bool,
+    pub failures: Failures,
 }
 
 pub struct Queue {
@@ -182,7 +212,7 @@ impl Queue {
             state.moved |= sighting.may_change_the_issuer();
             state.pending.push(Pending::new(sighting));
         } else if !state.horizon.covers(&sighting) {
-            state.memory.doubt |= state.horizon.is_surprised_by(&sighting);
+            state.surprised |= state.horizon.is_surprised_by(&sighting);
             let may_move = sighting.may_change_the_issuer();
             if sighting.has_version() {
                 state.pending.push(Pending::new(sighting));
@@ -195,8 +225,8 @@ impl Queue {
         }
     }
 
-    /// Adds something to be looked at at a certain time, with what is known of it. One that is known already stays.
-    pub fn remember(&self, key: Key, memory: Memory, at: Timestamp) {
+    /// Adds something to be looked at at a certain time. One that is known already stays.
+    pub fn remember(&self, key: Key, at: Timestamp) {
         let mut inner = self.lock();
         if inner.states.contains_key(&key) {
             return;
@@ -204,7 +234,6 @@ impl Queue {
         inner.states.insert(
             key.clone(),
             State {
-                memory,
                 timer: Some(at),
                 ..State::default()
             },
@@ -231,33 +260,37 @@ impl Queue {
         Some(inner.begin(key))
     }
 
-    /// The same among those that have a value in hand which nobody else has, whatever else is under way.
-    pub fn take_one_with_a_value(&self) -> Option<Taken> {
+    /// The same among those that must be finished, whatever else is under way.
+    pub fn take_one_that_must_finish(&self) -> Option<Taken> {
         let mut inner = self.lock();
-        let holds = |(_, state): &(&Key, &State)| state.queued && state.memory.in_hand.is_some();
-        let (key, state) = inner.states.iter().find(holds)?;
+        let must = |(_, state): &(&Key, &State)| state.queued && state.must_finish;
+        let (key, state) = inner.states.iter().find(must)?;
         let (key, issuer) = (key.clone(), state.issuer.clone());
         let line = inner.ready.line(&key.namespace).line(&issuer);
         line.retain(|other| *other != key);
         Some(inner.begin(key))
     }
 
-    /// Puts everything in line that has such a value and waits for its time.
-    pub fn hurry_those_with_a_value(&self) {
+    /// Puts everything in line that must be finished and waits for its time.
+    pub fn hurry_those_that_must_finish(&self) {
         let mut inner = self.lock();
         let resting = inner.states.iter().filter(|(_, state)| !state.running);
-        let holding = resting.filter(|(_, state)| state.memory.in_hand.is_some());
-        let holding: Vec<Key> = holding.map(|(key, _)| key.clone()).collect();
-        for key in &holding {
+        let unfinished = resting.filter(|(_, state)| state.must_finish);
+        let unfinished: Vec<Key> = unfinished.map(|(key, _)| key.clone()).collect();
+        for key in &unfinished {
             inner.put_in_line(key);
         }
     }
 
-    /// Whether anything that is not under way has such a value.
-    pub fn has_values(&self) -> bool {
+    /// Whether anything that is not under way must be finished.
+    pub fn has_unfinished(&self) -> bool {
         let inner = self.lock();
-        let mut memories = inner.states.values().map(|state| &state.memory);
-        memories.any(|memory| memory.in_hand.is_some())
+        inner.states.values().any(|state| state.must_finish)
+    }
+
+    /// Whether there is anything to be remembered of it.
+    pub fn knows(&self, key: &Key) -> bool {
+        self.lock().states.contains_key(key)
     }
 
     /// A pass is to be for this issuer, whether there is room or not if it `must`. `false`: there is none, and it has to
@@ -286,18 +319,20 @@ impl Queue {
     /// Puts a pass that did nothing yet in the line of the issuer to which it came.
     pub fn stand_aside(&self, taken: Taken, issuer: &str) {
         let mut inner = self.lock();
-        inner.end(&taken.key, taken.memory, taken.horizon);
-        let state = inner.state(&taken.key);
+        let key = taken.key.clone();
+        inner.end(taken);
+        let state = inner.state(&key);
         state.issuer = if state.moved { NOT_KNOWN } else { issuer }.into();
-        inner.put_in_line(&taken.key);
+        inner.put_in_line(&key);
         self.ready.notify_one();
     }
 
-    /// The pass is over. Events that came meanwhile and show something newer put it back in line at once.
-    pub fn finish(&self, taken: Taken, then: &Then) {
-        let key = &taken.key;
+    /// The pass is over. Events that came meanwhile and show something newer put it back in line at once. `false`: it is
+    /// forgotten.
+    pub fn finish(&self, taken: Taken, then: &Then) -> bool {
+        let key = &taken.key.clone();
         let mut inner = self.lock();
-        inner.end(key, taken.memory, taken.horizon);
+        inner.end(taken);
         // There is room for another.
         self.ready.notify_one();
         let state = inner.state(key);
@@ -310,7 +345,7 @@ impl Queue {
                 .retain(|pending| pending.chances > 0 && !state.horizon.covers(&pending.sighting));
             news = !state.pending.is_empty();
             let mut seen = state.pending.iter();
-            state.memory.doubt |= seen.any(|one| state.horizon.is_surprised_by(&one.sighting));
+            state.surprised |= seen.any(|one| state.horizon.is_surprised_by(&one.sighting));
             for pending in &mut state.pending {
                 let kept = pending.sighting.has_version();
                 pending.chances = if kept { pending.chances - 1 } else { 0 };
@@ -322,6 +357,7 @@ impl Queue {
         match then {
             Then::Forget if !news => {
                 inner.states.remove(key);
+                return false;
             }
             Then::Retry { at } => self.set_timer(&mut inner, key, *at),
             Then::Wait { until } if !news => {
@@ -331,6 +367,7 @@ impl Queue {
             }
             Then::Again | Then::Forget | Then::Wait { .. } => inner.put_in_line(key),
         }
+        true
     }
 
     fn set_timer(&self, inner: &mut Inner, key: &Key, at: Timestamp) {
@@ -360,13 +397,13 @@ impl Queue {
     }
 
     /// A watch listed everything anew: what was known and is not among it went while nobody looked.
-    pub fn relisted(&self, kind: usize, namespace: Option<&str>, there: &HashSet<Key>) {
+    pub fn relisted(&self, controller: usize, namespace: Option<&str>, there: &HashSet<Key>) {
         let missed: Vec<Key> = {
             let inner = self.lock();
             let ours = inner
                 .states
                 .keys()
-                .filter(|key| key.kind == kind && key.departed.is_none());
+                .filter(|key| key.controller == controller && key.departed.is_none());
             let in_scope =
                 ours.filter(|key| namespace.is_none_or(|namespace| key.namespace == namespace));
             in_scope

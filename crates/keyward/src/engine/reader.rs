@@ -1,70 +1,16 @@
 //! Reading what an issuer is reached with: logins, certificates, and the resources that say where it is.
 
-use std::sync::Arc;
-
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
-use lifecycle::Refusal;
 use sources::{SecretValue, Values};
 
 use super::horizon::Sighting;
+use super::inputs::{Input, Inputs};
 use super::trouble::Fault;
 use super::waiting::Awaited;
 use super::world::World;
 use super::{Key, names};
-use crate::rotation::secrets;
-
-/// Something a source was opened with, or that is waited for: a change of it wakes those who depend on it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Input {
-    pub namespace: String,
-    /// Plural, such as `secrets`.
-    pub resource: String,
-    /// Empty: all there are of this kind in the namespace.
-    pub name: String,
-}
-
-impl Input {
-    pub fn secret(namespace: &str, name: &str) -> Self {
-        Self {
-            namespace: namespace.to_owned(),
-            resource: "secrets".to_owned(),
-            name: name.to_owned(),
-        }
-    }
-
-    pub fn all(namespace: &str, resource: &ApiResource) -> Self {
-        Self {
-            namespace: namespace.to_owned(),
-            resource: resource.plural.clone(),
-            name: String::new(),
-        }
-    }
-}
-
-/// What a source was opened with, each with the version that was read. Shared by all who use the source.
-pub type Inputs = Arc<[(Input, String)]>;
-
-/// Why no source could be opened.
-#[derive(Debug)]
-pub enum Closed {
-    /// Something is missing or wrong that a person, or time, can mend.
-    Refused(Refusal),
-    Fault(Fault),
-}
-
-impl From<Fault> for Closed {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-impl From<Refusal> for Closed {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
 
 /// What stands under one key of a Secret.
 #[derive(Debug)]
@@ -73,6 +19,14 @@ pub enum Held {
     NoKey,
     /// And a text that changes whenever the value does, and with nothing else.
     Is(SecretValue, String),
+}
+
+/// The values of a Secret, in a type that cannot be printed.
+pub fn values(secret: &Secret) -> Values {
+    let data = secret.data.iter().flatten();
+    data.fold(Values::new(), |values, (key, bytes)| {
+        values.with(key.clone(), SecretValue::new(bytes.0.clone()))
+    })
 }
 
 /// Reads live, in the resource's own namespace and nowhere else, and keeps a note of what it read.
@@ -112,7 +66,7 @@ impl<'a> Reader<'a> {
             self.depend_on(&format!("{secret} {key}: no Secret"));
             return Ok(Held::NoSecret);
         };
-        let Some(value) = secrets::values(&found).get(key).cloned() else {
+        let Some(value) = values(&found).get(key).cloned() else {
             self.depend_on(&format!("{secret} {key}: no key"));
             return Ok(Held::NoKey);
         };
@@ -127,7 +81,7 @@ impl<'a> Reader<'a> {
         let found = self.read(name).await?;
         let version = found.as_ref().map_or("", |(_, version)| version.as_str());
         self.depend_on(&format!("{name} {version}"));
-        Ok(found.map(|(found, _)| secrets::values(&found)))
+        Ok(found.map(|(found, _)| values(&found)))
     }
 
     /// A Secret and its version, noted as an input. What is older than something already seen is no answer.
@@ -145,7 +99,7 @@ impl<'a> Reader<'a> {
             .as_ref()
             .and_then(ResourceExt::resource_version)
             .unwrap_or_default();
-        if self.world.logins.has_newer(&input, &version) && found.is_some() {
+        if self.world.inputs.has_newer(&input, &version) && found.is_some() {
             return Err(Fault::Past);
         }
         self.inputs.push((input, version.clone()));
@@ -237,10 +191,10 @@ impl<'a> Reader<'a> {
 
     /// Has another resource looked at soon.
     pub fn wake(&self, resource: &ApiResource, name: &str) {
-        let kinds = &self.world.kinds;
-        if let Some(kind) = kinds.iter().position(|kind| kind.resource() == resource) {
+        let all = self.world.controllers.iter().enumerate();
+        for (controller, _) in all.filter(|(_, one)| one.resource() == resource) {
             let key = Key {
-                kind,
+                controller,
                 namespace: self.namespace.clone(),
                 name: name.to_owned(),
                 departed: None,

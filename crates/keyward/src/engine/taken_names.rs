@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Key;
-use super::reader::Input;
+use super::inputs::Input;
 
 /// A change wakes whoever waits, once: a look that is refused again waits again. Losing this costs time and nothing
 /// else, for whoever is refused looks again now and then by itself.
@@ -68,7 +68,7 @@ mod tests {
 
     fn key(name: &str) -> Key {
         Key {
-            kind: 0,
+            controller: 0,
             namespace: "ns".into(),
             name: name.into(),
             departed: None,

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::Key;
 use super::horizon::{Sighting, not_newer};
-use super::reader::Input;
+use super::inputs::Input;
 use super::watch::{AbortAll, Follower, follow};
 use super::world::World;
 
@@ -191,7 +191,7 @@ mod tests {
 
     fn key(name: &str) -> Key {
         Key {
-            kind: 0,
+            controller: 0,
             namespace: "ns".into(),
             name: name.into(),
             departed: None,

@@ -13,7 +13,7 @@ use kube::runtime::watcher::{self, DefaultBackoff, Event, watcher};
 use kube::{Api, ResourceExt};
 
 use super::horizon::Sighting;
-use super::reader::Input;
+use super::inputs::Input;
 use super::waiting::watch_what_is_waited_for;
 use super::world::World;
 use super::{Key, names};
@@ -47,46 +47,21 @@ impl Scope {
 
 type Watch<K> = futures::stream::BoxStream<'static, watcher::Result<Event<PartialObjectMeta<K>>>>;
 
-/// Watches everything there is to watch, for as long as it is polled.
+/// Watches everything there is to watch, each kind once, for as long as it is polled.
 pub async fn watch(world: Arc<World>) {
     let mut watches = Vec::new();
-    for (index, kind) in world.kinds.iter().enumerate() {
-        for part in world.options.scope.parts() {
-            let api: Api<PartialObjectMeta<DynamicObject>> = match part {
-                Some(namespace) => {
-                    Api::namespaced_with(world.client.clone(), namespace, kind.resource())
-                }
-                None => Api::all_with(world.client.clone(), kind.resource()),
-            };
-            let what = kind.resource().plural.clone();
-            let follower = Resources {
-                kind: index,
-                there: HashSet::new(),
-            };
-            watches.push(tokio::spawn(follow(
-                world.clone(),
-                what,
-                part.map(str::to_owned),
-                api,
-                follower,
-            )));
-        }
-    }
-    for resource in neighbours(&world) {
+    for resource in watched(&world) {
         for part in world.options.scope.parts() {
             let api: Api<PartialObjectMeta<DynamicObject>> = match part {
                 Some(namespace) => Api::namespaced_with(world.client.clone(), namespace, &resource),
                 None => Api::all_with(world.client.clone(), &resource),
-            };
-            let follower = Neighbours {
-                resource: resource.clone(),
             };
             watches.push(tokio::spawn(follow(
                 world.clone(),
                 resource.plural.clone(),
                 part.map(str::to_owned),
                 api,
-                follower,
+                Resources::new(&world, &resource),
             )));
         }
     }
@@ -108,6 +83,20 @@ pub async fn watch(world: Arc<World>) {
     }
     let _stop_with_us = AbortAll(watches);
     watch_what_is_waited_for(world).await;
+}
+
+/// The kinds that controllers work on, and those that they read, each once.
+fn watched(world: &World) -> Vec<ApiResource> {
+    let controllers = world.controllers.iter();
+    let own = controllers.clone().map(|one| one.resource().clone());
+    let read = controllers.flat_map(|one| one.neighbours());
+    let mut all: Vec<ApiResource> = Vec::new();
+    for resource in own.chain(read) {
+        if !all.contains(&resource) {
+            all.push(resource);
+        }
+    }
+    all
 }
 
 pub(super) struct AbortAll(pub(super) Vec<tokio::task::JoinHandle<()>>);
@@ -204,75 +193,83 @@ impl Backoff for Pauses {
     }
 }
 
+/// Everything of one kind, for all who care: those who work on it, and those who read it.
 struct Resources {
-    kind: usize,
+    resource: ApiResource,
+    controllers: Vec<usize>,
+    /// A controller reads it. Any change of it wakes all who looked.
+    is_read: bool,
     there: HashSet<Key>,
+}
+
+impl Resources {
+    fn new(world: &World, resource: &ApiResource) -> Self {
+        let all = world.controllers.iter();
+        let mut read = all.clone().flat_map(|one| one.neighbours());
+        let own = all
+            .enumerate()
+            .filter(|(_, one)| one.resource() == resource);
+        Self {
+            resource: resource.clone(),
+            controllers: own.map(|(index, _)| index).collect(),
+            is_read: read.any(|other| other == *resource),
+            there: HashSet::new(),
+        }
+    }
+
+    /// Those who work on this one, as they know it.
+    fn keys<'a>(
+        &'a self,
+        world: &'a World,
+        object: &'a PartialObjectMeta<DynamicObject>,
+    ) -> impl Iterator<Item = Key> + 'a {
+        let keys = self.controllers.iter().map(|index| key(*index, object));
+        keys.filter(|key| {
+            let controller = &world.controllers[key.controller];
+            controller.concerns(&object.metadata) || world.queue.knows(key)
+        })
+    }
+
+    fn wake_readers(&self, world: &World, object: &PartialObjectMeta<DynamicObject>) {
+        if self.is_read {
+            let namespace = object.namespace().unwrap_or_default();
+            let version = object.resource_version().unwrap_or_default();
+            wake_users(world, &Input::all(&namespace, &self.resource), &version);
+        }
+    }
 }
 
 impl Follower<DynamicObject> for Resources {
     fn seen(&mut self, world: &World, object: &PartialObjectMeta<DynamicObject>, listing: bool) {
-        if listing {
-            self.there.insert(key(self.kind, object));
-        }
         let version = object.resource_version().unwrap_or_default();
-        world
-            .queue
-            .sighted(&key(self.kind, object), Sighting::Resource { version });
+        let keys: Vec<Key> = self.keys(world, object).collect();
+        for key in keys {
+            let version = version.clone();
+            world.queue.sighted(&key, Sighting::Resource { version });
+            if listing {
+                self.there.insert(key);
+            }
+        }
+        self.wake_readers(world, object);
     }
 
     fn gone(&mut self, world: &World, object: &PartialObjectMeta<DynamicObject>) {
-        world
-            .queue
-            .sighted(&key(self.kind, object), Sighting::ResourceGone);
+        for key in self.keys(world, object) {
+            world.queue.sighted(&key, Sighting::ResourceGone);
+        }
+        self.wake_readers(world, object);
     }
 
     fn listed(&mut self, world: &World, namespace: Option<&str>) {
-        world
-            .queue
-            .relisted(self.kind, namespace, &std::mem::take(&mut self.there));
+        let there = std::mem::take(&mut self.there);
+        for controller in &self.controllers {
+            world.queue.relisted(*controller, namespace, &there);
+        }
     }
 
     fn begins(&mut self) {
         self.there.clear();
     }
-}
-
-/// The kinds beside our own that say where issuers are, each once.
-fn neighbours(world: &World) -> Vec<ApiResource> {
-    let mut all: Vec<ApiResource> = Vec::new();
-    for resource in world.kinds.iter().flat_map(|kind| kind.neighbours()) {
-        if !all.contains(&resource) {
-            all.push(resource);
-        }
-    }
-    all
-}
-
-/// What says where an issuer is. Any change of it wakes all who looked at it.
-struct Neighbours {
-    resource: ApiResource,
-}
-
-impl Neighbours {
-    fn wake(&self, world: &World, object: &PartialObjectMeta<DynamicObject>) {
-        let namespace = object.namespace().unwrap_or_default();
-        let version = object.resource_version().unwrap_or_default();
-        wake_users(world, &Input::all(&namespace, &self.resource), &version);
-    }
-}
-
-impl Follower<DynamicObject> for Neighbours {
-    fn seen(&mut self, world: &World, object: &PartialObjectMeta<DynamicObject>, _listing: bool) {
-        self.wake(world, object);
-    }
-
-    fn gone(&mut self, world: &World, object: &PartialObjectMeta<DynamicObject>) {
-        self.wake(world, object);
-    }
-
-    fn listed(&mut self, _world: &World, _namespace: Option<&str>) {}
-
-    fn begins(&mut self) {}
 }
 
 struct Secrets {
@@ -302,7 +299,7 @@ impl Follower<Secret> for Secrets {
         wake_users_of_login(world, secret);
         wake_who_wants_its_name(world, secret);
         if let (Some(namespace), Some(name)) = (&secret.metadata.namespace, &secret.metadata.name) {
-            world.logins.gone(&Input::secret(namespace, name));
+            world.inputs.gone(&Input::secret(namespace, name));
         }
     }
 
@@ -323,10 +320,10 @@ fn complain(world: &World, what: &str, error: &watcher::Error) {
     tracing::warn!(watch = what, %error, "watch interrupted");
 }
 
-fn key<K>(kind: usize, object: &PartialObjectMeta<K>) -> Key {
+fn key<K>(controller: usize, object: &PartialObjectMeta<K>) -> Key {
     let metadata = &object.metadata;
     Key {
-        kind,
+        controller,
         namespace: metadata.namespace.clone().unwrap_or_default(),
         name: metadata.name.clone().unwrap_or_default(),
         departed: None,
@@ -345,15 +342,15 @@ fn wake_owner(world: &World, secret: &PartialObjectMeta<Secret>, sighting: &Sigh
     };
     let owners = secret.metadata.owner_references.iter().flatten();
     for reference in owners.filter(|reference| reference.uid == *owner) {
-        let kind = world.kinds.iter().position(|kind| {
-            kind.resource().kind == reference.kind
-                && kind.resource().api_version == reference.api_version
+        let all = world.controllers.iter().enumerate();
+        let its = all.filter(|(_, one)| {
+            let resource = one.resource();
+            resource.kind == reference.kind && resource.api_version == reference.api_version
         });
-        if let Some(kind) = kind {
-            let namespace = secret.metadata.namespace.clone().unwrap_or_default();
+        for (controller, _) in its {
             let key = Key {
-                kind,
-                namespace,
+                controller,
+                namespace: secret.metadata.namespace.clone().unwrap_or_default(),
                 name: reference.name.clone(),
                 departed: None,
             };
@@ -374,7 +371,7 @@ fn wake_users_of_login(world: &World, secret: &PartialObjectMeta<Secret>) {
         .as_ref()
         .is_some_and(|labels| labels.contains_key(names::OWNER_UID));
     if !ours && !version.is_empty() && metadata.deletion_timestamp.is_none() {
-        world.logins.seen(Input::secret(namespace, name), &version);
+        world.inputs.seen(Input::secret(namespace, name), &version);
     }
     wake_users(world, &Input::secret(namespace, name), &version);
 }
@@ -390,7 +387,11 @@ fn wake_who_wants_its_name(world: &World, secret: &PartialObjectMeta<Secret>) {
 }
 
 fn wake_users(world: &World, input: &Input, version: &str) {
-    for key in world.logins.users_of(input, version) {
+    let users = world.inputs.users_of(input, version);
+    if !users.is_empty() {
+        world.logins.changed(input);
+    }
+    for key in users {
         let sighting = Sighting::Input {
             input: input.clone(),
             version: version.to_owned(),

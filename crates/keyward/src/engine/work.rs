@@ -10,21 +10,19 @@ use kube::{Api, Client};
 use lifecycle::ClusterId;
 use tokio_util::sync::CancellationToken;
 
-use super::Key;
+use super::controller::{Controller, Outcome};
+use super::inputs::Dependents;
 use super::lease::{self, Standing};
 use super::limits::Limits;
 use super::logins::Logins;
 use super::passes::Passes;
-use super::queue::{Queue, Then};
+use super::queue::{Failures, Queue, Then};
+use super::status::Pruned;
 use super::taken_names::TakenNames;
 use super::trouble::Fault;
 use super::waiting::Waiting;
 use super::watch::watch;
 use super::world::{Clock, Options, Readiness, World};
-use crate::rotation::observe::Memory;
-use crate::rotation::pass::Outcome;
-use crate::rotation::report::Pruned;
-use crate::rotation::{Kind, remains};
 use crate::telemetry::Telemetry;
 
 /// The longest sleep: a clock that jumps, or a machine that slept, is noticed within this time.
@@ -33,10 +31,6 @@ const LONGEST_SLEEP: Duration = Duration::from_hours(1);
 /// How often in a row a resource is taken up again without a pause. Whoever is faster than us now and then is no reason
 /// to wait; an API server that answers every write as if somebody were is.
 const AT_ONCE: u32 = 3;
-
-/// When the remains of a departed resource are looked for, after its end.
-const AFTERLIFE: [SignedDuration; 2] =
-    [SignedDuration::from_mins(1), SignedDuration::from_mins(10)];
 
 /// The operator, ready to run.
 #[derive(Debug, Clone)]
@@ -48,7 +42,7 @@ impl Engine {
     /// Finds out which cluster this is. Fails if the API server cannot be reached: there is nothing to do without it.
     pub async fn new(
         client: Client,
-        kinds: Vec<Arc<dyn Kind>>,
+        controllers: Vec<Arc<dyn Controller>>,
         options: Options,
         clock: Clock,
     ) -> Result<Self, Fault> {
@@ -63,17 +57,19 @@ impl Engine {
             .as_ref()
             .map_or_else(|| "keyward".to_owned(), |lease| lease.identity.clone());
         let ready = Readiness::default();
-        let watched = kinds.iter().map(|kind| kind.resource().plural.clone());
+        let watched = controllers.iter();
+        let watched = watched.map(|controller| controller.resource().plural.clone());
         ready.expect(watched.chain(["secrets".to_owned()]));
         let world = World {
             client,
-            kinds,
+            controllers,
             cluster,
             identity,
             limits: Limits::new(options.per_issuer),
             telemetry: Telemetry::new(options.push.clone()),
             queue: Queue::new(options.concurrency),
             options,
+            inputs: Dependents::default(),
             logins: Logins::default(),
             waiting: Waiting::default(),
             taken_names: TakenNames::default(),
@@ -117,7 +113,7 @@ impl Engine {
                         *world.started.lock().unwrap_or_else(PoisonError::into_inner) = world.now();
                         self.lead(&stop, &passes).await;
                     }
-                    () = passes.go_on_with_values(world) => {}
+                    () = passes.go_on_with_the_unfinished(world) => {}
                     () = stop.cancelled() => {}
                 }
                 passes.end(world).await;
@@ -129,7 +125,9 @@ impl Engine {
                 () = hold => {}
                 () = lead => {}
             }
-            world.telemetry.rotations.forget_all();
+            for controller in &world.controllers {
+                controller.stops_leading(world);
+            }
         }
         passes.end(world).await;
         lease::release(&world.client, &lease).await;
@@ -190,67 +188,21 @@ pub(super) fn later(now: Timestamp, span: SignedDuration) -> Timestamp {
     now.checked_add(span).unwrap_or(now)
 }
 
-pub(super) async fn settle(
-    world: &World,
-    key: &Key,
-    memory: &mut Memory,
-    outcome: Outcome,
-) -> Then {
-    let again = std::mem::take(&mut memory.again);
+/// What becomes of a resource after this outcome.
+pub(super) fn settle(world: &World, failures: &mut Failures, outcome: &Outcome) -> Then {
+    let again = std::mem::take(&mut failures.again);
     match outcome {
-        Outcome::Rest { wake } if key.departed.is_none() => Then::Wait { until: wake },
-        Outcome::Rest { wake: Some(wake) } => Then::Wait { until: Some(wake) },
-        Outcome::Rest { wake: None } => in_its_afterlife(world, key, memory),
-        Outcome::Again if again < AT_ONCE => {
-            memory.again = again + 1;
-            Then::Again
-        }
+        Outcome::Rest { wake } => Then::Wait { until: *wake },
         Outcome::Again => {
-            memory.again = again + 1;
-            Then::Retry {
-                at: later(world.now(), pause(memory.again - AT_ONCE)),
+            failures.again = again + 1;
+            if again < AT_ONCE {
+                Then::Again
+            } else {
+                Then::Retry {
+                    at: later(world.now(), pause(failures.again - AT_ONCE)),
+                }
             }
         }
-        Outcome::Departed { uid } => {
-            forget(world, key);
-            let departed = Key {
-                departed: Some(uid),
-                ..key.clone()
-            };
-            let remains = Memory {
-                last: memory.last.clone(),
-                ..Memory::default()
-            };
-            world
-                .queue
-                .remember(departed, remains, later(world.now(), AFTERLIFE[0]));
-            Then::Wait { until: None }
-        }
-        Outcome::Done => {
-            if key.departed.is_none() {
-                forget(world, key);
-                remains::look_for(world, key).await;
-            }
-            Then::Forget
-        }
+        Outcome::Done => Then::Forget,
     }
-}
-
-/// The next look for what a departed resource left, or the last one is over.
-fn in_its_afterlife(world: &World, key: &Key, memory: &mut Memory) -> Then {
-    let Some(span) = AFTERLIFE.get(memory.afterlife) else {
-        world.logins.forget(key);
-        return Then::Forget;
-    };
-    memory.afterlife += 1;
-    Then::Wait {
-        until: Some(later(world.now(), *span)),
-    }
-}
-
-/// What counts or wakes a resource that is no more.
-fn forget(world: &World, key: &Key) {
-    world.telemetry.rotations.forget(key);
-    world.logins.forget(key);
-    world.taken_names.forget(key);
 }

@@ -7,24 +7,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use kube::api::DynamicObject;
-use kube::{Client, ResourceExt};
-use lifecycle::{ClusterId, Refusal, Trouble, TroubleKind};
+use kube::Client;
+use lifecycle::{ClusterId, Trouble, TroubleKind};
 use sources::{Source, SourceError};
 
 use super::Key;
+use super::controller::Controller;
+use super::inputs::Dependents;
 use super::lease::{LeaseOptions, Standing};
 use super::limits::{Closed, Limits, Place, Turn};
-use super::logins::{Logins, Opened, Slot};
+use super::logins::Logins;
 use super::queue::Queue;
-use super::reader::{self, Inputs, Reader};
+use super::status::Pruned;
 use super::taken_names::TakenNames;
-use super::this_pass;
 use super::trouble::Fault;
 use super::waiting::Waiting;
 use super::watch::Scope;
-use crate::rotation::Kind;
-use crate::rotation::report::Pruned;
 use crate::telemetry::{Push, Telemetry};
 
 #[derive(Debug, Clone)]
@@ -83,19 +81,20 @@ impl Clock {
 /// Everything a pass can reach.
 pub struct World {
     pub client: Client,
-    pub kinds: Vec<Arc<dyn Kind>>,
+    pub controllers: Vec<Arc<dyn Controller>>,
     pub cluster: ClusterId,
     pub identity: String,
     pub options: Options,
     pub queue: Queue,
     pub telemetry: Telemetry,
+    pub inputs: Dependents,
     pub logins: Logins,
     pub waiting: Waiting,
     pub taken_names: TakenNames,
     pub ready: Readiness,
     pub clock: Clock,
     pub(super) standing: Standing,
-    pub(crate) pruned: Pruned,
+    pub(super) pruned: Pruned,
     pub(super) limits: Limits,
     pub(super) started: Mutex<Timestamp>,
     pub(super) nonce: AtomicI64,
@@ -210,6 +209,12 @@ impl World {
         result
     }
 
+    /// What wakes a resource that is no more.
+    pub fn forget(&self, key: &Key) {
+        self.inputs.forget(key);
+        self.taken_names.forget(key);
+    }
+
     /// Whether the lease is ours, or none is needed.
     pub fn leads(&self) -> bool {
         self.standing.lasts(Duration::ZERO)
@@ -237,106 +242,6 @@ impl World {
             Err(Fault::Deposed(act))
         }
     }
-
-    /// A source that was opened not long ago.
-    fn reached(&self, slot: &Slot, user: &Key) -> Option<Reached> {
-        let opened = self.logins.cached(slot)?;
-        self.logins.used_by(&opened.inputs, user);
-        Some(Reached {
-            source: Ok(opened.source),
-            text: opened.text,
-            inputs: opened.inputs,
-        })
-    }
-
-    /// The source for a resource, and what it was opened with. Something missing is a refusal, not a fault.
-    ///
-    /// Where the namespace or the issuer has its share under way, the pass ends here, before it has done anything, and is
-    /// put in line.
-    pub(crate) async fn source(
-        &self,
-        index: usize,
-        object: &DynamicObject,
-        fresh: bool,
-    ) -> Result<Reached, Fault> {
-        let mut reached = self.reach(index, object, fresh).await?;
-        if let Ok(source) = &reached.source {
-            let place = source.place();
-            this_pass::comes_to(place, |key, must| self.queue.comes_to(key, place, must)).await;
-        }
-        if object.metadata.deletion_timestamp.is_some()
-            && let Ok(source) = &reached.source
-            && let Some(source) = source.for_one_who_leaves()
-        {
-            reached.source = Ok(source);
-        }
-        Ok(reached)
-    }
-
-    async fn reach(
-        &self,
-        index: usize,
-        object: &DynamicObject,
-        fresh: bool,
-    ) -> Result<Reached, Fault> {
-        let kind = &self.kinds[index];
-        let namespace = object.namespace().unwrap_or_default();
-        let user = Key {
-            kind: index,
-            namespace: namespace.clone(),
-            name: object.name_any(),
-            departed: None,
-        };
-        let slot = Slot {
-            kind: index,
-            namespace,
-            place: kind.place(object),
-        };
-        if !fresh && let Some(reached) = self.reached(&slot, &user) {
-            return Ok(reached);
-        }
-        let turn = self.logins.turn(&slot);
-        // Who finds somebody opening it waits for the outcome. If there is none to share, all go on side by side.
-        let opening = turn.try_lock();
-        if opening.is_err() {
-            drop(turn.lock().await);
-            if !fresh && let Some(reached) = self.reached(&slot, &user) {
-                return Ok(reached);
-            }
-        }
-        let mut reader = Reader::new(self, &slot.namespace);
-        let opened = kind.open(object, &mut reader).await;
-        let (inputs, text) = reader.finish();
-        self.logins.used_by(&inputs, &user);
-        let leaving = object.metadata.deletion_timestamp.is_some();
-        let source = match opened {
-            Ok(source) => {
-                // Whoever is leaving is content with less than others are.
-                if !leaving {
-                    let opened = Opened {
-                        source: source.clone(),
-                        text: text.clone(),
-                        inputs: inputs.clone(),
-                        at: Instant::now(),
-                        stale: false,
-                    };
-                    self.logins.keep(slot, opened);
-                }
-                Ok(source)
-            }
-            Err(reader::Closed::Refused(refusal)) if leaving => match self.logins.last(&slot) {
-                Some(opened) => Ok(opened.source),
-                None => kind.without_login(object).ok_or(refusal),
-            },
-            Err(reader::Closed::Refused(refusal)) => Err(refusal),
-            Err(reader::Closed::Fault(fault)) => return Err(fault),
-        };
-        Ok(Reached {
-            source,
-            text,
-            inputs,
-        })
-    }
 }
 
 /// Not sent: the issuer asked somebody with our login to wait, or everybody.
@@ -347,14 +252,6 @@ fn sent_away(act: &str, Closed(left): Closed) -> Trouble {
         wait: Some(left),
         ..Trouble::new(TroubleKind::Throttled, detail)
     }
-}
-
-/// The way to an issuer, or why there is none.
-pub(crate) struct Reached {
-    pub(crate) source: Result<Arc<dyn Source>, Refusal>,
-    /// Changes whenever something does that a new try depends on.
-    pub(crate) text: String,
-    pub(crate) inputs: Inputs,
 }
 
 /// Ready when every watch has listed once.

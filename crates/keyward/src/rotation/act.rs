@@ -17,11 +17,11 @@ use super::claim::claim;
 use super::mint::mint;
 use super::observe::Sight;
 use super::secrets::{self, Record};
-use super::{annotations, inherit, recorded, report};
+use super::{annotations, events, inherit, recorded, report};
 use crate::engine::limits::Turn;
+use crate::engine::names;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
-use crate::engine::{events, names};
 
 /// Performs exactly this step.
 pub async fn act(
@@ -528,7 +528,7 @@ async fn warn(
     because: Because,
 ) -> Result<(), Fault> {
     let note = events::forced(sight, version, because);
-    match events::write_or_fail(world, sight, &note).await {
+    match events::write_or_fail(world, &sight.object, &note).await {
         Err(fault) if fault.is_of_an_ending_namespace() => {
             // Nothing can be created in a namespace that is going away: the log is all there is left to say it to.
             tracing::warn!(

@@ -4,10 +4,10 @@ use lifecycle::{
     Because, Change, Decision, Entry, IssuedId, Ledger, LedgerState, Purpose, Step, View,
 };
 
+use super::events::{self, Happening, Note};
 use super::facts;
 use super::observe::Sight;
 use crate::engine::conditions;
-use crate::engine::events::{self, Happening, Note};
 
 /// What people ask about afterwards: a new version, the end of an old one, trouble. Said once the step is done.
 pub(super) fn of_step(sight: &Sight, step: &Step, decision: &Decision) -> Option<Note> {

@@ -16,7 +16,7 @@ use super::observe::{Fresh, Sight, look_again};
 use super::{inherit, recorded, referrers, secrets};
 use crate::engine::Key;
 use crate::engine::limits::Turn;
-use crate::engine::reader::Reader;
+use crate::engine::reader::{self, Reader};
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
 
@@ -149,7 +149,7 @@ pub async fn open_as_minted(
     let Some(object) = sight.as_minted(version) else {
         return open(sight);
     };
-    if sight.kind.place(&object) == sight.kind.place(&sight.object) {
+    if sight.kind.access().place(&object) == sight.kind.access().place(&sight.object) {
         return open(sight);
     }
     open_at(world, sight, &object).await
@@ -168,7 +168,7 @@ pub async fn open_to_end(
     let minted = sight.as_minted(version);
     let object = minted.as_ref().unwrap_or(&sight.object);
     let mut reader = Reader::new(world, &sight.namespace());
-    let opened = sight.kind.open_to_end(object, &mut reader).await;
+    let opened = sight.kind.access().open_to_end(object, &mut reader).await;
     opened.map_err(|fault| fault.to_trouble())?.ok_or(refused)
 }
 
@@ -179,7 +179,7 @@ pub async fn open_at(
     object: &DynamicObject,
 ) -> Result<Arc<dyn Source>, Trouble> {
     let reached = world
-        .source(sight.index, object, false)
+        .source(sight.kind.access(), sight.index, object, false)
         .await
         .map_err(|fault| fault.to_trouble())?;
     reached.source.map_err(refused)
@@ -261,14 +261,14 @@ impl Sight {
         }
         let stored = super::observe::stored(self.kind.as_ref(), &self.secrets);
         sources.extend(stored.into_iter().filter_map(|stored| stored.source));
-        let mut known = vec![self.kind.place(&self.object)];
+        let mut known = vec![self.kind.access().place(&self.object)];
         let mut others = Vec::new();
         for source in sources {
             let Ok(spec) = serde_json::from_str(&source) else {
                 continue;
             };
             let object = self.with_spec(spec);
-            let place = self.kind.place(&object);
+            let place = self.kind.access().place(&object);
             if !known.contains(&place) {
                 known.push(place);
                 others.push(object);
@@ -434,9 +434,9 @@ async fn values_of(
         return Ok(Some(fresh.values.clone()));
     }
     if let Some(stored) = sight.secret_of(version) {
-        return Ok(Some(secrets::values(stored)));
+        return Ok(Some(reader::values(stored)));
     }
-    let chosen = sight.draft_of(version).map(secrets::values);
+    let chosen = sight.draft_of(version).map(reader::values);
     if source.issuer().minting == Minting::SelfRotating && version == Version::default() {
         return Ok(sight.target_values());
     }
@@ -514,7 +514,7 @@ impl Sight {
             .secrets
             .iter()
             .find(|secret| secret.metadata.name.as_deref() == Some(target.as_str()))?;
-        Some(secrets::values(secret))
+        Some(reader::values(secret))
     }
 }
 
@@ -545,7 +545,7 @@ impl Sight {
             secrets::read(self.kind.as_ref(), secret)
                 .is_some_and(|stored| stored.id.as_ref() == Some(id) && stored.intact)
         };
-        self.secret_of(version).filter(whole).map(secrets::values)
+        self.secret_of(version).filter(whole).map(reader::values)
     }
 
     /// The id of a version by the ledger, or by its Secret when the ledger is no more.

@@ -7,10 +7,10 @@ use lifecycle::{Because, Minting, Refusal, SecretName, Version};
 use serde_json::json;
 
 use super::act::manager;
+use super::events::{self, Happening};
 use super::mint::prepare;
 use super::observe::Sight;
 use super::{Wish, obstacle, secrets};
-use crate::engine::events::{self, Happening};
 use crate::engine::names;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
@@ -156,7 +156,7 @@ async fn take_over(
         .await?;
     let adopted = Happening::Adopted { target };
     if let Some(note) = sight.kind.tells(&sight.object, &adopted) {
-        events::write(world, sight, &note).await;
+        events::write(world, &sight.object, &note).await;
     }
     sight.saw_secret(seen);
     Ok(())

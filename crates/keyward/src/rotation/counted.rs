@@ -1,25 +1,17 @@
 //! What the metrics of rotations are told of a pass.
 
-use kube::ResourceExt;
 use lifecycle::{Change, LedgerState, Purpose, Step};
 
 use super::facts;
 use super::observe::Sight;
-use crate::engine::Key;
 use crate::engine::world::World;
 use crate::telemetry::Counted;
 
 /// Who is counted here, if this kind's rotations are.
 fn counted(sight: &Sight) -> Option<Counted<'_>> {
     let source = sight.kind.metrics_source()?;
-    let key = Key {
-        kind: sight.index,
-        namespace: sight.namespace(),
-        name: sight.object.name_any(),
-        departed: None,
-    };
     (!sight.gone).then(|| Counted {
-        key,
+        key: sight.key(),
         kind: &sight.kind.resource().kind,
         source,
     })

@@ -15,10 +15,10 @@ use super::observe::Sight;
 use super::remains::living;
 use super::secrets;
 use super::{Inherited, Kind};
-use crate::engine::names;
 use crate::engine::trouble::Fault;
 use crate::engine::watch::Scope;
 use crate::engine::world::World;
+use crate::engine::{names, reader};
 
 /// More Secrets than any life leaves behind.
 const MOST: u32 = 64;
@@ -227,7 +227,7 @@ async fn lets_in(world: &World, sight: &Sight, secret: &Secret) -> Result<Verdic
         return Ok(Verdict::Refused);
     };
     let source = open_at(world, sight, &object).await?;
-    let values = secrets::values(secret);
+    let values = reader::values(secret);
     let asked = source.verify_as(&id, &values);
     world.at_issuer(&source, "verify", asked).await
 }

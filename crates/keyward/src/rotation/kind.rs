@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -10,12 +9,12 @@ use kube::api::{ApiResource, DynamicObject};
 use lifecycle::{
     Entry, Fingerprint, Holder, IssuedId, Issuer, Ledger, Policy, Refusal, SecretName, Version,
 };
-use sources::Source;
 
+use super::events::{self, Happening, Note};
 use super::report::Report;
-use crate::engine::events::{self, Happening, Note};
+use crate::engine::access::Access;
 use crate::engine::names;
-use crate::engine::reader::{Closed, Reader};
+use crate::engine::reader::Reader;
 use crate::engine::trouble::Fault;
 
 /// What sets one kind apart: its spec, its status, its names. Everything else is the engine's.
@@ -83,11 +82,11 @@ pub trait Kind: Send + Sync + fmt::Debug {
         Vec::new()
     }
 
-    /// Everything of the spec that [`Kind::open`] looks at: resources with the same text share a source.
-    fn place(&self, object: &DynamicObject) -> String;
+    /// How its issuer is reached.
+    fn access(&self) -> &dyn Access;
 
-    /// The same as a spec: what is written down when something is asked for, so that it is found there later, wherever
-    /// the spec points by then. Read again with [`Kind::place`] and [`Kind::open`].
+    /// [`Access::place`] as a spec: what is written down when something is asked for, so that it is found there later,
+    /// wherever the spec points by then. Read again with [`Kind::access`].
     fn place_as_spec(&self, object: &DynamicObject) -> Option<serde_json::Value> {
         object.data.get("spec").cloned()
     }
@@ -111,28 +110,6 @@ pub trait Kind: Send + Sync + fmt::Debug {
     /// What people and the issuer call a credential, out of the id that is recorded.
     fn shown_id<'a>(&self, id: &'a IssuedId) -> &'a str {
         id.as_str()
-    }
-
-    /// Reads what the issuer is reached with, and opens a source. No request to the issuer is made here.
-    async fn open(
-        &self,
-        object: &DynamicObject,
-        reader: &mut Reader<'_>,
-    ) -> Result<Arc<dyn Source>, Closed>;
-
-    /// For a resource that is leaving while its login is gone: a source for what credentials can do by themselves.
-    fn without_login(&self, _object: &DynamicObject) -> Option<Arc<dyn Source>> {
-        None
-    }
-
-    /// For ending a version where [`Kind::open`] is refused: a source that is good for that, and perhaps for nothing
-    /// else.
-    async fn open_to_end(
-        &self,
-        _object: &DynamicObject,
-        _reader: &mut Reader<'_>,
-    ) -> Result<Option<Arc<dyn Source>>, Fault> {
-        Ok(None)
     }
 
     /// Who else may use this version, beyond finalizers and pods. What is read with [`Reader::all_to_wait_for`] is

@@ -7,8 +7,8 @@ use sources::{Order, Source};
 
 use super::ask::open;
 use super::observe::{Fresh, Sight};
-use super::secrets;
 use crate::engine::limits::Turn;
+use crate::engine::reader;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
 
@@ -91,7 +91,7 @@ fn order(
     let now = world.now();
     Ok(Order {
         mark: sight.owner(world).mark(version),
-        chosen: draft.map(secrets::values),
+        chosen: draft.map(reader::values),
         present: match source.issuer().minting {
             Minting::SelfRotating => sight.target_values(),
             Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => None,
@@ -116,7 +116,9 @@ fn keep_it_at_home(sight: &Sight) -> Result<(), Fault> {
         .filter(|target| sight.holds_as_minted(target.version))
         .and_then(|target| sight.as_minted(target.version));
     match home {
-        Some(home) if sight.kind.place(&home) != sight.kind.place(&sight.object) => {
+        Some(home)
+            if sight.kind.access().place(&home) != sight.kind.access().place(&sight.object) =>
+        {
             let detail = "the spec points to another issuer than the value in the Secret is of; put a value of that issuer into the Secret";
             Err(Fault::Issuer(Trouble::new(TroubleKind::Rejected, detail)))
         }

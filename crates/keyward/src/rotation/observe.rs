@@ -16,11 +16,11 @@ use super::recorded::{self, Damaged, Own};
 use super::uncounted::Uncounted;
 use super::{Kind, former, obstacle, secrets};
 use crate::engine::horizon::Horizon;
-use crate::engine::reader::Inputs;
+use crate::engine::inputs::Inputs;
 use crate::engine::trouble::Fault;
 use crate::engine::waiting::Awaited;
 use crate::engine::world::World;
-use crate::engine::{Key, names};
+use crate::engine::{Context, Key, names};
 
 /// How many Secrets that are gone are remembered: their late events must not wake anybody.
 const MOST_GONE: usize = 16;
@@ -130,16 +130,10 @@ pub struct Memory {
     pub in_hand: Option<Fresh>,
     /// The resource as last seen, for what outlives it. Between passes only what is departed keeps it.
     pub last: Option<DynamicObject>,
-    /// Failures in a row of reaching the API server.
-    pub unreachable: u32,
     /// Failures in a row that could not be written down.
     pub uncounted: Uncounted,
-    /// How often in a row a pass ended with nothing but the wish for another.
-    pub again: u32,
     /// How often the remains of a departed resource were looked for.
     pub afterlife: usize,
-    /// A Secret was seen that the last pass did not know of.
-    pub doubt: bool,
     /// Of a departed resource: this process never saw it, a Secret tells of it.
     pub hearsay: bool,
 }
@@ -155,6 +149,16 @@ impl Sight {
 
     pub fn owner(&self, world: &World) -> Owner {
         Owner::new(world.cluster.clone(), &self.uid())
+    }
+
+    /// The resource, as its controller knows it.
+    pub fn key(&self) -> Key {
+        Key {
+            controller: self.index,
+            namespace: self.namespace(),
+            name: self.object.name_any(),
+            departed: None,
+        }
     }
 
     /// Moves the horizon up to what is known now.
@@ -260,13 +264,12 @@ impl World {
 /// Reads everything a decision needs: first the resource, then its Secrets, so that a Secret is never older than the
 /// ledger that speaks of it. `None`: there is nothing to do, the resource is gone and nothing of its is known.
 pub async fn observe(
-    world: &World,
-    key: &Key,
+    context: &Context<'_>,
+    kind: &Arc<dyn Kind>,
     memory: &mut Memory,
-    horizon: &Horizon,
-    doubt: bool,
 ) -> Result<Option<Sight>, Fault> {
-    let kind = world.kinds[key.kind].clone();
+    let (world, key, horizon) = (context.world, context.key, &*context.horizon);
+    let (kind, doubt) = (kind.clone(), context.surprised);
     let Some((object, gone)) = read_resource(world, key, kind.as_ref(), memory).await? else {
         return Ok(None);
     };
@@ -281,7 +284,9 @@ pub async fn observe(
         former::find(world, kind.as_ref(), &object).await?
     };
     let fresh_login = has_setbacks(&object);
-    let reached = world.source(key.kind, &object, fresh_login).await?;
+    let reached = world
+        .source(kind.access(), key.controller, &object, fresh_login)
+        .await?;
     let obstacle = if gone {
         None
     } else {
@@ -312,7 +317,7 @@ pub async fn observe(
         source: reached.source,
         login: reached.text,
         inputs: reached.inputs,
-        index: key.kind,
+        index: key.controller,
         issued: Known::NotAsked,
         read_after_listing: false,
         elsewhere: Vec::new(),

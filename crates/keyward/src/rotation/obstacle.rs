@@ -2,16 +2,19 @@
 //!
 //! Looked for before the issuer hears anything: a spec that cannot be served costs nobody a request.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{DynamicObject, ObjectMeta};
 use lifecycle::{Because, Refusal, SecretName};
 
 use super::{Kind, Wish};
-use crate::engine::reader::{Input, Reader};
+use crate::engine::inputs::Input;
+use crate::engine::reader::Reader;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
-use crate::engine::{Key, names};
+use crate::engine::{Controller, Key, names};
 
 pub(super) async fn find(
     world: &World,
@@ -84,9 +87,12 @@ pub(super) fn has_name(world: &World, kind: &dyn Kind, object: &DynamicObject) {
 }
 
 fn key_of(world: &World, kind: &dyn Kind, object: &DynamicObject) -> Option<Key> {
-    let known = |one: &std::sync::Arc<dyn Kind>| one.resource() == kind.resource();
+    let mut all = world.controllers.iter();
+    let its = |one: &Arc<dyn Controller>| {
+        one.resource() == kind.resource() && one.name() == kind.controller()
+    };
     Some(Key {
-        kind: world.kinds.iter().position(known)?,
+        controller: all.position(its)?,
         namespace: object.namespace().unwrap_or_default(),
         name: object.name_any(),
         departed: None,

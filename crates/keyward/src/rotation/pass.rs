@@ -1,5 +1,7 @@
 //! One pass over one resource: look, decide, do one thing, go on from what the reply showed, until there is rest.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use lifecycle::{Because, Decision, Minting, Next, Severity, Step, Trouble, View, decide};
@@ -9,11 +11,11 @@ use super::ask::ask;
 use super::facts::facts;
 use super::observe::{Memory, Sight, look_again, observe};
 use super::uncounted::Uncounted;
-use super::{announce, counted, report};
+use super::{Kind, announce, counted, events, report};
 use crate::engine::horizon::Horizon;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
-use crate::engine::{Key, events};
+use crate::engine::{Context, Key};
 
 /// More decisions than any life needs in one go; beyond this the pass yields and is taken up again.
 const MOST_DECISIONS: usize = 64;
@@ -23,29 +25,28 @@ const MOST_OUTRUN: usize = 6;
 
 /// How a pass ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub(super) enum Ending {
     /// Nothing to do before this time, or before something changes.
     Rest { wake: Option<Timestamp> },
     /// Take it up again soon.
     Again,
     /// The resource is gone and nothing of its is left.
-    Done,
+    Gone,
     /// Our finalizer is off: look for what may have outlived it.
     Departed { uid: String },
 }
 
 /// Runs a pass to its end. Trouble with the issuer is written into the ledger and is no error here; trouble with the
 /// API server is.
-pub async fn pass(
-    world: &World,
-    key: &Key,
+pub(super) async fn pass(
+    context: &mut Context<'_>,
+    kind: &Arc<dyn Kind>,
     memory: &mut Memory,
-    horizon: &mut Horizon,
-) -> Result<Outcome, Fault> {
-    let doubt = std::mem::take(&mut memory.doubt);
-    let Some(mut sight) = observe(world, key, memory, horizon, doubt).await? else {
+) -> Result<Ending, Fault> {
+    let (world, key) = (context.world, context.key);
+    let Some(mut sight) = observe(context, kind, memory).await? else {
         world.waiting.set(key, &[]);
-        return Ok(not_there(horizon));
+        return Ok(not_there(context.horizon));
     };
     let outcome = go(world, key, &mut sight).await;
     if outcome.is_ok() {
@@ -62,17 +63,17 @@ pub async fn pass(
         .take()
         .filter(|fresh| fresh.minted_here && still_open(&sight, fresh.version));
     sight.note_what_was_seen();
-    *horizon = std::mem::take(&mut sight.horizon);
+    *context.horizon = std::mem::take(&mut sight.horizon);
     outcome
 }
 
 /// A resource that was there is believed to be gone when a second look says so too: one answer from the past would
 /// otherwise end its life, because what is forgotten is woken by nothing but a change.
-fn not_there(horizon: &mut Horizon) -> Outcome {
+fn not_there(horizon: &mut Horizon) -> Ending {
     if std::mem::take(horizon).resource.is_some() {
-        Outcome::Again
+        Ending::Again
     } else {
-        Outcome::Done
+        Ending::Gone
     }
 }
 
@@ -82,7 +83,7 @@ fn still_open(sight: &Sight, version: lifecycle::Version) -> bool {
     intent.is_some_and(|intent| intent.version == version)
 }
 
-async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Outcome, Fault> {
+async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Ending, Fault> {
     let mut outrun = 0;
     for _ in 0..MOST_DECISIONS {
         let facts = facts(sight, world.now(), world.started());
@@ -98,7 +99,7 @@ async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Outcome, Faul
             Next::Do(step) => perform(world, sight, step, &decision).await,
             Next::Rest { wake } => match rest(world, sight, &decision).await {
                 Ok(()) => {
-                    return Ok(Outcome::Rest {
+                    return Ok(Ending::Rest {
                         wake: earliest(*wake, look_again_at(world, sight, &decision)),
                     });
                 }
@@ -107,13 +108,13 @@ async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Outcome, Faul
         };
         match result {
             Ok(()) if matches!(decision.next, Next::Do(Step::Unguard)) => {
-                return Ok(Outcome::Departed { uid: sight.uid() });
+                return Ok(Ending::Departed { uid: sight.uid() });
             }
             Ok(()) => {}
             Err(Fault::Outrun(act)) => {
                 outrun += 1;
                 if outrun > MOST_OUTRUN {
-                    return Ok(Outcome::Again);
+                    return Ok(Ending::Again);
                 }
                 tracing::debug!(resource = %key, act, "somebody was faster; looking again");
                 sight.forget_answers();
@@ -124,7 +125,7 @@ async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Outcome, Faul
             Err(fault) => return Err(fault),
         }
     }
-    Ok(Outcome::Again)
+    Ok(Ending::Again)
 }
 
 /// The issuer was compared with the ledger, and nothing that it showed is left to do.
@@ -180,7 +181,7 @@ async fn perform(
             );
             counted::step_done(world, sight, step);
             if let Some(note) = note {
-                events::write(world, sight, &note).await;
+                events::write(world, &sight.object, &note).await;
             }
             Ok(())
         }
@@ -282,7 +283,7 @@ async fn rest(world: &World, sight: &mut Sight, decision: &Decision) -> Result<(
         .flatten();
     report::write(world, sight, decision).await?;
     if let Some(note) = note {
-        events::write(world, sight, &note).await;
+        events::write(world, &sight.object, &note).await;
     }
     Ok(())
 }

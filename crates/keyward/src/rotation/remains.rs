@@ -14,7 +14,6 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use super::act::manager;
-use super::observe::Memory;
 use super::{Kind, secrets};
 use crate::engine::trouble::Fault;
 use crate::engine::watch::Scope;
@@ -26,15 +25,12 @@ const PAGE: u32 = 500;
 /// How far the API server's clock may be from ours, and how long a create may take.
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(60);
 
-/// Looks for what the resource of this key left, which is not there, and puts it in line.
-pub(crate) async fn look_for(world: &World, key: &Key) {
-    if let Err(fault) = look(world, key).await {
-        tracing::warn!(resource = %key, %fault, "what it may have left could not be looked for");
-    }
-}
-
-async fn look(world: &World, key: &Key) -> Result<(), Fault> {
-    let kind = world.kinds[key.kind].clone();
+/// What the resource of this key left, which is not there: the uids it had, and what its Secrets say that it was.
+pub(super) async fn look(
+    world: &World,
+    kind: &dyn Kind,
+    key: &Key,
+) -> Result<Vec<(String, DynamicObject)>, Fault> {
     let act = "looking for remains";
     let selector = format!("{}={}", names::MANAGED_BY, names::KEYWARD);
     let api = world.secrets(&key.namespace);
@@ -43,17 +39,17 @@ async fn look(world: &World, key: &Key) -> Result<(), Fault> {
     loop {
         let list = world.timed(act, api.list_metadata(&page)).await?;
         for secret in &list.items {
-            let Some(uid) = owner_named(secret, key, kind.as_ref()) else {
+            let Some(uid) = owner_named(secret, key, kind) else {
                 continue;
             };
-            let Some(object) = remains(&secret.metadata, kind.as_ref(), &uid, key) else {
+            let Some(object) = remains(&secret.metadata, kind, &uid, key) else {
                 continue;
             };
             if !secrets::agrees(&secret.metadata, &object) {
-                let_copy_go(world, kind.as_ref(), secret).await?;
+                let_copy_go(world, kind, secret).await?;
             } else if !is_the_original(&secret.metadata) {
                 // Whoever deletes it, or its namespace, shall not wait for us: it is nothing that we keep.
-                let_copy_go(world, kind.as_ref(), secret).await?;
+                let_copy_go(world, kind, secret).await?;
                 tracing::warn!(
                     resource = %key, secret = secret.name_any(), uid,
                     "a Secret of a resource that is gone was restored or copied; it and its credential are left alone"
@@ -68,22 +64,11 @@ async fn look(world: &World, key: &Key) -> Result<(), Fault> {
         }
     }
     if left.is_empty() {
-        return Ok(());
+        return Ok(left);
     }
-    let living = living(world, kind.as_ref()).await?;
-    for (uid, object) in left.into_iter().filter(|(uid, _)| !living.contains(uid)) {
-        let departed = Key {
-            departed: Some(uid),
-            ..key.clone()
-        };
-        let memory = Memory {
-            last: Some(object),
-            hearsay: true,
-            ..Memory::default()
-        };
-        world.queue.remember(departed, memory, world.now());
-    }
-    Ok(())
+    let living = living(world, kind).await?;
+    left.retain(|(uid, _)| !living.contains(uid));
+    Ok(left)
 }
 
 /// The uid that a Secret gives for the resource of this key, if it is about that.

@@ -479,15 +479,7 @@ fn data(values: &Values) -> BTreeMap<String, ByteString> {
         .collect()
 }
 
-/// The values of a Secret, in a type that cannot be printed.
-pub fn values(secret: &Secret) -> Values {
-    let data = secret.data.iter().flatten();
-    data.fold(Values::new(), |values, (key, bytes)| {
-        values.with(key.clone(), SecretValue::new(bytes.0.clone()))
-    })
-}
-
-/// The same, of what is in it that is ours.
+/// The values of a Secret that are ours.
 pub fn our_values(secret: &Secret) -> Values {
     our_data(secret).fold(Values::new(), |values, (key, bytes)| {
         values.with(key.to_owned(), SecretValue::new(bytes.to_vec()))

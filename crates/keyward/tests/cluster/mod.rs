@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use keyward::engine::world::Clock;
 use keyward::engine::{Engine, Options};
-use keyward::rotation::Kind;
+use keyward::rotation::{Kind, Rotation};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -67,7 +67,8 @@ impl Cluster {
         options: Options,
     ) -> Option<Running> {
         let client = self.server.client_named(OPERATOR);
-        let engine = Engine::new(client, kinds, options, self.clock.clone()).await;
+        let controllers = kinds.into_iter().map(Rotation::of).collect();
+        let engine = Engine::new(client, controllers, options, self.clock.clone()).await;
         Some(Running::start(engine.ok()?))
     }
 

@@ -295,7 +295,7 @@ fn metrics() -> Scrape {
     let telemetry = Telemetry::default();
     let counted = Counted {
         key: Key {
-            kind: 0,
+            controller: 0,
             namespace: "team-a".to_owned(),
             name: "registry-reader".to_owned(),
             departed: None,

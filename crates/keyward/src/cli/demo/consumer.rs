@@ -14,8 +14,7 @@ use sources::{Source, Values};
 use super::teller::{Teller, Who};
 use super::{NAME, NAMESPACE};
 use crate::api::keystone::KeystoneApplicationCredential;
-use crate::engine::names;
-use crate::rotation::secrets;
+use crate::engine::{names, reader};
 
 /// How often it logs in.
 const EVERY: Duration = Duration::from_millis(60);
@@ -150,7 +149,7 @@ impl Consumer {
         let mut finalizers = secret.finalizers().to_vec();
         finalizers.push(self.who.finalizer());
         let held = self.write(&secret, &finalizers).await?;
-        let values = secrets::values(&held);
+        let values = reader::values(&held);
         let id = String::from_utf8(values.get(AC_ID)?.expose().to_vec()).ok()?;
         let version = held.annotations().get(names::VERSION)?.clone();
         self.usage.begin(self.who, &id);

@@ -10,6 +10,7 @@ use crate::controllers::addresses::Allowed;
 use crate::controllers::{self, Reach};
 use crate::engine::world::Clock;
 use crate::engine::{Engine, Options};
+use crate::rotation::Rotation;
 
 /// Clones are the same operator.
 #[derive(Debug, Clone)]
@@ -36,8 +37,9 @@ impl Operator {
             let Ok(kinds) = controllers::named(&["appcred".to_owned()], &reach) else {
                 return;
             };
+            let controllers = kinds.into_iter().map(Rotation::of).collect();
             if let Ok(engine) =
-                Engine::new(client, kinds, Options::default(), Clock::default()).await
+                Engine::new(client, controllers, Options::default(), Clock::default()).await
             {
                 engine.run(CancellationToken::new()).await;
             }

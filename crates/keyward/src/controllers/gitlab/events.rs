@@ -8,7 +8,7 @@ use sources::gitlab::token_id;
 
 use super::spec::part;
 use crate::engine::conditions::whole_second;
-use crate::engine::events::{self, Happening, Note};
+use crate::rotation::events::{self, Happening, Note};
 
 /// `needed`: how long a token made at this time must live, by the schedule.
 pub(super) fn tells(

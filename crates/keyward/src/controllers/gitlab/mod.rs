@@ -26,9 +26,9 @@ use crate::api::gitlab::{
     GitLabGroupAccessToken, GitLabPersonalAccessToken, GitLabProjectAccessToken,
 };
 use crate::controllers::addresses::{Allowed, BaseUrl};
-use crate::engine::events::{Happening, Note};
 use crate::engine::trouble::Fault;
-use crate::engine::{Closed, Reader, names};
+use crate::engine::{Access, Closed, Reader, names};
+use crate::rotation::events::{Happening, Note};
 use crate::rotation::report::Report;
 use crate::rotation::{Kind, Terms, Wish};
 use cycles::Dependencies;
@@ -205,16 +205,14 @@ impl Kind for GitLab {
             .await
     }
 
+    fn access(&self) -> &dyn Access {
+        self
+    }
+
     fn due(&self, object: &DynamicObject, current: &Entry) -> Option<Timestamp> {
         let asked = spec::read(self.which, object).ok()?;
         let uid = object.uid().unwrap_or_default();
         asked.schedule.due(&uid, current.minted, current.expires)
-    }
-
-    fn place(&self, object: &DynamicObject) -> String {
-        Place::of(self.which, object)
-            .map(|place| place.text())
-            .unwrap_or_default()
     }
 
     fn place_as_spec(&self, object: &DynamicObject) -> Option<Value> {
@@ -234,21 +232,6 @@ impl Kind for GitLab {
 
     fn shown_id<'a>(&self, id: &'a IssuedId) -> &'a str {
         token_id(id)
-    }
-
-    async fn open(
-        &self,
-        object: &DynamicObject,
-        reader: &mut Reader<'_>,
-    ) -> Result<Arc<dyn Source>, Closed> {
-        let place = Place::of(self.which, object)?;
-        self.places.open(&place, reader).await
-    }
-
-    fn without_login(&self, object: &DynamicObject) -> Option<Arc<dyn Source>> {
-        let place = Place::of(self.which, object).ok()?;
-        let namespace = object.namespace().unwrap_or_default();
-        self.places.without_login(&namespace, &place).ok()
     }
 
     /// In place, the one name there is.
@@ -277,5 +260,29 @@ impl Kind for GitLab {
 
     fn status(&self, report: &Report) -> Value {
         status::of(report)
+    }
+}
+
+#[async_trait]
+impl Access for GitLab {
+    fn place(&self, object: &DynamicObject) -> String {
+        Place::of(self.which, object)
+            .map(|place| place.text())
+            .unwrap_or_default()
+    }
+
+    async fn open(
+        &self,
+        object: &DynamicObject,
+        reader: &mut Reader<'_>,
+    ) -> Result<Arc<dyn Source>, Closed> {
+        let place = Place::of(self.which, object)?;
+        self.places.open(&place, reader).await
+    }
+
+    fn without_login(&self, object: &DynamicObject) -> Option<Arc<dyn Source>> {
+        let place = Place::of(self.which, object).ok()?;
+        let namespace = object.namespace().unwrap_or_default();
+        self.places.without_login(&namespace, &place).ok()
     }
 }

@@ -21,9 +21,9 @@ use crate::api::keystone::{
 };
 use crate::controllers::addresses::Allowed;
 use crate::engine::conditions::whole_second;
-use crate::engine::events::{self, Happening, Note};
 use crate::engine::trouble::Fault;
-use crate::engine::{Closed, Reader};
+use crate::engine::{Access, Closed, Reader};
+use crate::rotation::events::{self, Happening, Note};
 use crate::rotation::kind::tells_plainly;
 use crate::rotation::policy::annotated;
 use crate::rotation::report::Report;
@@ -191,6 +191,10 @@ impl Kind for AppCred {
         })
     }
 
+    fn access(&self) -> &dyn Access {
+        self
+    }
+
     /// The grace period before the end: that of the version itself, the one that a shortened life would give it now,
     /// or the one that a person wrote into status.
     fn due(&self, object: &DynamicObject, current: &Entry) -> Option<Timestamp> {
@@ -207,49 +211,6 @@ impl Kind for AppCred {
 
     fn settings(&self) -> &'static [&'static str] {
         spec::SETTINGS
-    }
-
-    fn place(&self, object: &DynamicObject) -> String {
-        let Ok(spec) = spec(object) else {
-            return String::new();
-        };
-        json!([
-            spec.secret,
-            spec.password_selector,
-            format!("{:?}", who(object, &spec)),
-            rules(&spec),
-        ])
-        .to_string()
-    }
-
-    async fn open(
-        &self,
-        object: &DynamicObject,
-        reader: &mut Reader<'_>,
-    ) -> Result<Arc<dyn Source>, Closed> {
-        let spec = spec(object)?;
-        let leaving = object.metadata.deletion_timestamp.is_some();
-        let found = self.keystones.find(reader, leaving).await?;
-        let source = self.source(object, &spec, reader, &found, leaving).await?;
-        Ok(Arc::new(source))
-    }
-
-    /// As the administrator, if one is offered.
-    async fn open_to_end(
-        &self,
-        object: &DynamicObject,
-        reader: &mut Reader<'_>,
-    ) -> Result<Option<Arc<dyn Source>>, Fault> {
-        let opened = async {
-            let spec = spec(object)?;
-            let found = self.keystones.find(reader, false).await?;
-            self.source(object, &spec, reader, &found, true).await
-        };
-        match opened.await {
-            Ok(source) => Ok(Some(Arc::new(source))),
-            Err(Closed::Refused(_)) => Ok(None),
-            Err(Closed::Fault(fault)) => Err(fault),
-        }
     }
 
     async fn referrers(
@@ -383,5 +344,51 @@ impl Kind for AppCred {
 
     fn status(&self, report: &Report) -> Value {
         status::of(self, report)
+    }
+}
+
+#[async_trait]
+impl Access for AppCred {
+    fn place(&self, object: &DynamicObject) -> String {
+        let Ok(spec) = spec(object) else {
+            return String::new();
+        };
+        json!([
+            spec.secret,
+            spec.password_selector,
+            format!("{:?}", who(object, &spec)),
+            rules(&spec),
+        ])
+        .to_string()
+    }
+
+    async fn open(
+        &self,
+        object: &DynamicObject,
+        reader: &mut Reader<'_>,
+    ) -> Result<Arc<dyn Source>, Closed> {
+        let spec = spec(object)?;
+        let leaving = object.metadata.deletion_timestamp.is_some();
+        let found = self.keystones.find(reader, leaving).await?;
+        let source = self.source(object, &spec, reader, &found, leaving).await?;
+        Ok(Arc::new(source))
+    }
+
+    /// As the administrator, if one is offered.
+    async fn open_to_end(
+        &self,
+        object: &DynamicObject,
+        reader: &mut Reader<'_>,
+    ) -> Result<Option<Arc<dyn Source>>, Fault> {
+        let opened = async {
+            let spec = spec(object)?;
+            let found = self.keystones.find(reader, false).await?;
+            self.source(object, &spec, reader, &found, true).await
+        };
+        match opened.await {
+            Ok(source) => Ok(Some(Arc::new(source))),
+            Err(Closed::Refused(_)) => Ok(None),
+            Err(Closed::Fault(fault)) => Err(fault),
+        }
     }
 }

@@ -6,7 +6,7 @@ fn key(name: &str) -> Key {
 
 fn key_in(namespace: &str, name: &str) -> Key {
     Key {
-        kind: 0,
+        controller: 0,
         namespace: namespace.into(),
         name: name.into(),
         departed: None,
@@ -242,30 +242,19 @@ fn without_the_lease_only_what_has_a_value_in_hand_is_taken_whatever_its_time() 
     for name in ["holds", "holds not"] {
         queue.sighted(&key(name), seen("1"));
         let mut taken = queue.take().unwrap();
-        taken.memory.in_hand = (name == "holds").then(in_hand);
+        taken.must_finish = name == "holds";
         queue.finish(taken, &Then::Retry { at: at(100) });
     }
     queue.sighted(&key("holds not"), seen("2"));
     assert!(
-        queue.take_one_with_a_value().is_none(),
+        queue.take_one_that_must_finish().is_none(),
         "not before its time"
     );
-    queue.hurry_those_with_a_value();
-    let taken = queue.take_one_with_a_value().unwrap();
+    queue.hurry_those_that_must_finish();
+    let taken = queue.take_one_that_must_finish().unwrap();
     assert_eq!(taken.key, key("holds"));
-    assert!(!queue.has_values(), "it is the pass that has it");
-    assert!(queue.take_one_with_a_value().is_none());
+    assert!(!queue.has_unfinished(), "it is the pass that has it");
+    assert!(queue.take_one_that_must_finish().is_none());
     queue.finish(taken, &Then::Retry { at: at(100) });
-    assert!(queue.has_values());
-}
-
-fn in_hand() -> crate::rotation::observe::Fresh {
-    crate::rotation::observe::Fresh {
-        version: lifecycle::Version::default(),
-        id: "id".into(),
-        values: sources::Values::new(),
-        expires: None,
-        minted_here: true,
-        maybe_stored: false,
-    }
+    assert!(queue.has_unfinished());
 }

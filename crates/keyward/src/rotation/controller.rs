@@ -1,0 +1,219 @@
+//! The life of a credential as a controller: passes over resources, and over what outlives them.
+
+use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use kube::api::ApiResource;
+
+use super::observe::Memory;
+use super::pass::{Ending, pass};
+use super::{Kind, remains};
+use crate::engine::controller::{Context, Controller, Key, Outcome};
+use crate::engine::trouble::Fault;
+use crate::engine::world::World;
+
+/// When the remains of a departed resource are looked for, after its end.
+const AFTERLIFE: [SignedDuration; 2] =
+    [SignedDuration::from_mins(1), SignedDuration::from_mins(10)];
+
+/// One kind of credential, with versions.
+#[derive(Debug)]
+pub struct Rotation {
+    kind: Arc<dyn Kind>,
+    memories: Memories,
+}
+
+impl Rotation {
+    pub fn of(kind: Arc<dyn Kind>) -> Arc<dyn Controller> {
+        Arc::new(Self {
+            kind,
+            memories: Memories::default(),
+        })
+    }
+
+    /// What becomes of what is known of a resource after its pass.
+    async fn settle(
+        &self,
+        world: &World,
+        key: &Key,
+        memory: &mut Memory,
+        ending: Ending,
+    ) -> Outcome {
+        match ending {
+            Ending::Rest { wake: None } if key.departed.is_some() => {
+                in_its_afterlife(world, key, memory)
+            }
+            Ending::Rest { wake } => Outcome::Rest { wake },
+            Ending::Again => Outcome::Again,
+            Ending::Departed { uid } => {
+                forget(world, key);
+                let remains = Memory {
+                    last: memory.last.clone(),
+                    ..Memory::default()
+                };
+                let first = later(world.now(), AFTERLIFE[0]);
+                self.remember(world, departed(key, uid), remains, first);
+                Outcome::Rest { wake: None }
+            }
+            Ending::Gone => {
+                if key.departed.is_none() {
+                    forget(world, key);
+                    self.look_for_remains(world, key).await;
+                }
+                Outcome::Done
+            }
+        }
+    }
+
+    /// Looks for what the resource of this key left, which is not there, and puts it in line.
+    async fn look_for_remains(&self, world: &World, key: &Key) {
+        match remains::look(world, self.kind.as_ref(), key).await {
+            Ok(left) => {
+                for (uid, object) in left {
+                    let memory = Memory {
+                        last: Some(object),
+                        hearsay: true,
+                        ..Memory::default()
+                    };
+                    self.remember(world, departed(key, uid), memory, world.now());
+                }
+            }
+            Err(fault) => {
+                tracing::warn!(resource = %key, %fault, "what it may have left could not be looked for");
+            }
+        }
+    }
+
+    fn remember(&self, world: &World, departed: Key, memory: Memory, at: Timestamp) {
+        self.memories.keep_if_new(&departed, memory);
+        world.queue.remember(departed, at);
+    }
+}
+
+fn departed(key: &Key, uid: String) -> Key {
+    Key {
+        departed: Some(uid),
+        ..key.clone()
+    }
+}
+
+fn later(now: Timestamp, span: SignedDuration) -> Timestamp {
+    now.checked_add(span).unwrap_or(now)
+}
+
+/// The next look for what a departed resource left, or the last one is over.
+fn in_its_afterlife(world: &World, key: &Key, memory: &mut Memory) -> Outcome {
+    let Some(span) = AFTERLIFE.get(memory.afterlife) else {
+        world.inputs.forget(key);
+        return Outcome::Done;
+    };
+    memory.afterlife += 1;
+    Outcome::Rest {
+        wake: Some(later(world.now(), *span)),
+    }
+}
+
+/// What counts or wakes a resource that is no more.
+fn forget(world: &World, key: &Key) {
+    world.telemetry.rotations.forget(key);
+    world.forget(key);
+}
+
+#[async_trait]
+impl Controller for Rotation {
+    fn name(&self) -> &'static str {
+        self.kind.controller()
+    }
+
+    fn resource(&self) -> &ApiResource {
+        self.kind.resource()
+    }
+
+    fn neighbours(&self) -> Vec<ApiResource> {
+        self.kind.neighbours()
+    }
+
+    async fn pass(&self, context: &mut Context<'_>) -> Result<Outcome, Fault> {
+        let (world, key) = (context.world, context.key);
+        let mut memory = self.memories.borrow(key);
+        let ended = pass(context, &self.kind, &mut memory).await;
+        if !world.leads() {
+            // Whoever leads by now counts it.
+            world.telemetry.rotations.forget(key);
+        }
+        let outcome = self.settle(world, key, &mut memory, ended?).await;
+        Ok(outcome)
+    }
+
+    fn must_finish(&self, key: &Key) -> bool {
+        let memories = self.memories.lock();
+        let memory = memories.get(key);
+        memory.is_some_and(|memory| memory.in_hand.is_some())
+    }
+
+    fn stops_leading(&self, world: &World) {
+        world.telemetry.rotations.forget_all();
+    }
+
+    fn forget(&self, key: &Key) {
+        self.memories.lock().remove(key);
+    }
+}
+
+/// What is known of each resource from one pass to the next.
+#[derive(Debug, Default)]
+struct Memories(Mutex<HashMap<Key, Memory>>);
+
+impl Memories {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Taken out for a pass, and put back however that ends.
+    fn borrow<'a>(&'a self, key: &'a Key) -> Borrowed<'a> {
+        let memory = self.lock().remove(key).unwrap_or_default();
+        Borrowed {
+            memories: self,
+            key,
+            memory,
+        }
+    }
+
+    fn keep_if_new(&self, key: &Key, memory: Memory) {
+        self.lock().entry(key.clone()).or_insert(memory);
+    }
+}
+
+struct Borrowed<'a> {
+    memories: &'a Memories,
+    key: &'a Key,
+    memory: Memory,
+}
+
+impl Deref for Borrowed<'_> {
+    type Target = Memory;
+
+    fn deref(&self) -> &Memory {
+        &self.memory
+    }
+}
+
+impl DerefMut for Borrowed<'_> {
+    fn deref_mut(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        let mut memory = std::mem::take(&mut self.memory);
+        if self.key.departed.is_none() {
+            // Only what outlives its resource has to remember it. Kept for everyone, this would be most of our memory.
+            memory.last = None;
+        }
+        self.memories.lock().insert(self.key.clone(), memory);
+    }
+}
