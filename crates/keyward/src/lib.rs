@@ -6,6 +6,8 @@ pub mod api;
 pub mod cli;
 pub mod controllers;
 pub mod engine;
+pub mod projection;
+pub mod remote;
 pub mod rotation;
 pub mod serve;
 pub mod telemetry;

@@ -120,6 +120,9 @@ reasons! {
     SecretNotAdopted: NeedsAPerson = "a Secret that is not this resource's stands where its own should, and is not ours to take over",
     DependencyCycle: NeedsAPerson = "this credential depends on itself through others",
 
+    ThingOfAnother: NeedsAPerson = "what stands at the issuer under this name is not this resource's, and is left alone",
+    RemovalBlocked: Underway = "the issuer has something that keeps it from being removed; it goes when that is gone",
+
     IssuerDenied: Trouble = "the issuer refused our login",
     IssuerRejected: Trouble = "the issuer refused the request",
     IssuerConflict: Trouble = "something else stands where ours should",

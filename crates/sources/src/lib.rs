@@ -9,6 +9,7 @@ pub mod http;
 pub mod keystone;
 mod secret;
 pub mod standin;
+mod things;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use lifecycle::{Issued, IssuedId, Issuer, Mark, Owner, Trouble, TroubleKind, Verdict};
 
 pub use secret::{SecretValue, Values};
+pub use things::{Found, ThingId, Things};
 
 /// One issuer, reached with one login.
 ///

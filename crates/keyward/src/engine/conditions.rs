@@ -1,35 +1,50 @@
 //! Conditions that tools can read without knowing us: Ready, Reconciling, Stalled, each with our reason.
 
 use jiff::Timestamp;
-use lifecycle::View;
 use serde_json::{Value, json};
 
-/// The standard conditions for this view. A condition that says the same as before keeps its transition time.
+/// What is to be said of a resource, whoever works on it.
+#[derive(Debug, Clone)]
+pub struct Said {
+    pub ready: bool,
+    /// Something is being done or waited for.
+    pub reconciling: bool,
+    /// A person has to act.
+    pub stalled: bool,
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// The standard conditions. A condition that says the same as before keeps its transition time.
 pub fn standard(
-    view: &View,
+    said: impl Into<Said>,
     before: &[Value],
     generation: Option<i64>,
     now: Timestamp,
 ) -> Vec<Value> {
-    let ready = if view.ready { "True" } else { "False" };
-    let mut wanted = vec![("Ready", ready, view.because.code(), view.message.clone())];
-    if view.reconciling {
-        wanted.push((
-            "Reconciling",
-            "True",
-            view.because.code(),
-            view.message.clone(),
-        ));
-    }
-    if view.stalled {
-        wanted.push(("Stalled", "True", view.because.code(), view.message.clone()));
-    }
-    wanted
-        .into_iter()
-        .map(|(kind, status, reason, message)| {
-            condition(before, kind, status, reason, &message, generation, now)
-        })
-        .collect()
+    summary("Ready", &said.into(), before, generation, now)
+}
+
+/// The same, with another name for the one that says whether all is well.
+pub fn summary(
+    ready: &str,
+    said: &Said,
+    before: &[Value],
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Vec<Value> {
+    let status = if said.ready { "True" } else { "False" };
+    let wanted = [
+        (true, ready, status),
+        (said.reconciling, "Reconciling", "True"),
+        (said.stalled, "Stalled", "True"),
+    ];
+    let wanted = wanted.into_iter().filter(|(is_so, ..)| *is_so);
+    let one = |(_, kind, status)| {
+        let (reason, message) = (said.reason, said.message.as_str());
+        condition(before, kind, status, reason, message, generation, now)
+    };
+    wanted.map(one).collect()
 }
 
 /// One condition, with the transition time of the one before if its status did not change.

@@ -73,6 +73,11 @@ pub trait Controller: Send + Sync + fmt::Debug {
         Vec::new()
     }
 
+    /// Other namespaces that it reads or writes in, beside that of the resource.
+    fn reaches(&self) -> &[String] {
+        &[]
+    }
+
     /// Looks at one resource and brings it to rest. Never two at once for the same key. It may be dropped at any await
     /// until it has come to an issuer, and at any await at all when the process ends.
     async fn pass(&self, context: &mut Context<'_>) -> Result<Outcome, Fault>;

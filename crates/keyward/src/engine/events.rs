@@ -5,7 +5,7 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{DynamicObject, PostParams};
 use kube::{Api, ResourceExt};
-use lifecycle::Because;
+use lifecycle::{Because, Severity};
 
 use super::trouble::Fault;
 use super::world::World;
@@ -40,6 +40,11 @@ pub fn warning(because: Because, action: &'static str, text: String) -> Note {
         text,
         once: None,
     }
+}
+
+/// A warning is due when the reason has changed to one that should worry somebody.
+pub fn worth_saying(because: Because) -> bool {
+    because.severity() >= Severity::Trouble
 }
 
 /// Writes an event; that it could not be written is logged and stops nothing.

@@ -30,6 +30,14 @@ impl Input {
         }
     }
 
+    pub fn one(namespace: &str, resource: &ApiResource, name: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            resource: resource.plural.clone(),
+            name: name.to_owned(),
+        }
+    }
+
     pub fn all(namespace: &str, resource: &ApiResource) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -48,9 +56,19 @@ pub struct Dependents {
     /// The newest version seen of every Secret that is not ours: any of them may turn out to be a login.
     newest: Mutex<HashMap<Input, String>>,
     users: Mutex<HashMap<Input, (String, HashSet<Key>)>>,
+    /// What those depend on who said all of it at once.
+    alone: Mutex<HashMap<Key, Vec<Input>>>,
 }
 
 impl Dependents {
+    /// The newest version of this that anybody saw who depends on it; empty if it was not there then.
+    pub(super) fn newest(&self, input: &Input) -> String {
+        let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        users
+            .get(input)
+            .map_or_else(String::new, |(newest, _)| newest.clone())
+    }
+
     /// Whether nobody has seen anything newer of these than what was read.
     pub(super) fn are_newest(&self, inputs: &[(Input, String)]) -> bool {
         let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,6 +76,28 @@ impl Dependents {
             let known = users.get(input);
             known.is_none_or(|(newest, _)| not_newer(newest, read))
         })
+    }
+
+    /// From now on this one depends on these, and on nothing else.
+    pub fn depends_on(&self, user: &Key, inputs: &[(Input, String)]) {
+        let now: Vec<Input> = inputs.iter().map(|(input, _)| input.clone()).collect();
+        let mut alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = alone.insert(user.clone(), now).unwrap_or_default();
+        drop(alone);
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        for old in before {
+            if inputs.iter().any(|(input, _)| *input == old) {
+                continue;
+            }
+            if let Some((_, keys)) = users.get_mut(&old) {
+                keys.remove(user);
+                if keys.is_empty() {
+                    users.remove(&old);
+                }
+            }
+        }
+        drop(users);
+        self.used_by(inputs, user);
     }
 
     pub(super) fn used_by(&self, inputs: &[(Input, String)], user: &Key) {
@@ -73,6 +113,9 @@ impl Dependents {
 
     /// This one is no more: nothing wakes it.
     pub fn forget(&self, user: &Key) {
+        let mut alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+        alone.remove(user);
+        drop(alone);
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         users.retain(|_, (_, keys)| {
             keys.remove(user);

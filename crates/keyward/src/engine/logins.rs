@@ -152,6 +152,14 @@ impl Logins {
         self.since_at(input, key, value, version, Instant::now())
     }
 
+    /// The same value has the same, in this process; no other can tell anything by it.
+    pub(super) fn digest(&self, value: &SecretValue) -> String {
+        let Print(print) = self.salt.print(value);
+        let bytes = print.iter().take(8);
+        let head = bytes.fold(0_u64, |head, byte| head << 8 | u64::from(*byte));
+        format!("{head:016x}")
+    }
+
     fn since_at(
         &self,
         input: &Input,

@@ -1,11 +1,13 @@
 //! Reading what an issuer is reached with: logins, certificates, and the resources that say where it is.
 
 use k8s_openapi::api::core::v1::Secret;
+use std::collections::BTreeMap;
+
 use kube::ResourceExt;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams, ObjectMeta};
 use sources::{SecretValue, Values};
 
-use super::horizon::Sighting;
+use super::horizon::{Sighting, not_newer};
 use super::inputs::{Input, Inputs};
 use super::trouble::Fault;
 use super::waiting::Awaited;
@@ -33,6 +35,8 @@ pub fn values(secret: &Secret) -> Values {
 pub struct Reader<'a> {
     world: &'a World,
     namespace: String,
+    /// Where else it may read.
+    reaches: Vec<String>,
     inputs: Vec<(Input, String)>,
     awaited: Vec<Awaited>,
     told: String,
@@ -49,10 +53,77 @@ impl<'a> Reader<'a> {
         Self {
             world,
             namespace: namespace.to_owned(),
+            reaches: Vec::new(),
             inputs: Vec::new(),
             awaited: Vec::new(),
             told: String::new(),
         }
+    }
+
+    /// For a controller that declared other namespaces.
+    pub(crate) fn reaching(world: &'a World, namespace: &str, others: &[String]) -> Self {
+        Self {
+            reaches: others
+                .iter()
+                .cloned()
+                .chain([namespace.to_owned()])
+                .collect(),
+            ..Self::new(world, namespace)
+        }
+    }
+
+    /// Reads in this namespace from now on, if it was declared.
+    pub fn go_to(&mut self, namespace: &str) -> Result<(), Fault> {
+        if !self.reaches.iter().any(|one| one == namespace) {
+            return Err(Fault::Refused {
+                act: "reading in another namespace",
+                code: 403,
+                reason: "NamespaceNotDeclared".to_owned(),
+            });
+        }
+        namespace.clone_into(&mut self.namespace);
+        Ok(())
+    }
+
+    /// One resource of a kind that was declared as a neighbour; `None` if it, or its kind, is not there.
+    pub async fn one(
+        &mut self,
+        resource: &ApiResource,
+        name: &str,
+    ) -> Result<Option<DynamicObject>, Fault> {
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.world.client.clone(), &self.namespace, resource);
+        let act = "reading a neighbour";
+        let input = Input::one(&self.namespace, resource, name);
+        let known = self.world.inputs.newest(&input);
+        let mut found = self.world.timed(act, api.get_opt(name)).await?;
+        if found.is_none() && !known.is_empty() {
+            // One that was there is believed to be gone when a second look says so too.
+            found = self.world.timed(act, api.get_opt(name)).await?;
+        }
+        let version = found.as_ref().and_then(ResourceExt::resource_version);
+        let version = version.unwrap_or_default();
+        if found.is_some() && version != known && not_newer(&version, &known) {
+            return Err(Fault::Past);
+        }
+        self.inputs.push((input, version));
+        Ok(found)
+    }
+
+    /// A Secret without its values: what is written on it, and a digest for each key by which two can be compared in this
+    /// process and nowhere else.
+    pub async fn digests(
+        &mut self,
+        name: &str,
+    ) -> Result<Option<(ObjectMeta, BTreeMap<String, String>)>, Fault> {
+        let Some((found, _)) = self.read(name).await? else {
+            return Ok(None);
+        };
+        let held = values(&found);
+        let digest =
+            |(key, value): (&str, &SecretValue)| (key.to_owned(), self.world.logins.digest(value));
+        let digests = held.iter().map(digest).collect();
+        Ok(Some((found.metadata, digests)))
     }
 
     pub fn namespace(&self) -> &str {
@@ -209,7 +280,7 @@ impl<'a> Reader<'a> {
         self.told.push('\n');
     }
 
-    pub(super) fn finish(self) -> (Inputs, String) {
+    pub(crate) fn finish(self) -> (Inputs, String) {
         (self.inputs.into(), self.told)
     }
 

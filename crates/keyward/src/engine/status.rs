@@ -35,7 +35,7 @@ impl Owned {
         }
     }
 
-    fn has_condition(self, kind: &Value) -> bool {
+    pub fn has_condition(self, kind: &Value) -> bool {
         match self {
             Self::All => true,
             Self::Part { conditions, .. } => conditions.iter().any(|own| kind == own),

@@ -33,16 +33,18 @@ impl Scope {
             Self::Only(namespaces) => namespaces.iter().any(|ours| ours == namespace),
         }
     }
+}
 
-    fn parts(&self) -> Vec<Option<&str>> {
-        match self {
-            Self::All => vec![None],
-            Self::Only(namespaces) => namespaces
-                .iter()
-                .map(|namespace| Some(namespace.as_str()))
-                .collect(),
-        }
-    }
+/// The namespaces to watch, `None` for all: those in scope, and those that controllers declared beside them.
+fn parts(world: &World) -> Vec<Option<String>> {
+    let Scope::Only(namespaces) = &world.options.scope else {
+        return vec![None];
+    };
+    let declared = world.controllers.iter().flat_map(|one| one.reaches());
+    let mut all: Vec<String> = namespaces.iter().chain(declared).cloned().collect();
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter().map(Some).collect()
 }
 
 type Watch<K> = futures::stream::BoxStream<'static, watcher::Result<Event<PartialObjectMeta<K>>>>;
@@ -51,22 +53,22 @@ type Watch<K> = futures::stream::BoxStream<'static, watcher::Result<Event<Partia
 pub async fn watch(world: Arc<World>) {
     let mut watches = Vec::new();
     for resource in watched(&world) {
-        for part in world.options.scope.parts() {
-            let api: Api<PartialObjectMeta<DynamicObject>> = match part {
+        for part in parts(&world) {
+            let api: Api<PartialObjectMeta<DynamicObject>> = match &part {
                 Some(namespace) => Api::namespaced_with(world.client.clone(), namespace, &resource),
                 None => Api::all_with(world.client.clone(), &resource),
             };
             watches.push(tokio::spawn(follow(
                 world.clone(),
                 resource.plural.clone(),
-                part.map(str::to_owned),
+                part,
                 api,
                 Resources::new(&world, &resource),
             )));
         }
     }
-    for part in world.options.scope.parts() {
-        let api: Api<PartialObjectMeta<Secret>> = match part {
+    for part in parts(&world) {
+        let api: Api<PartialObjectMeta<Secret>> = match &part {
             Some(namespace) => Api::namespaced(world.client.clone(), namespace),
             None => Api::all(world.client.clone()),
         };
@@ -76,7 +78,7 @@ pub async fn watch(world: Arc<World>) {
         watches.push(tokio::spawn(follow(
             world.clone(),
             "secrets".to_owned(),
-            part.map(str::to_owned),
+            part,
             api,
             follower,
         )));
@@ -235,6 +237,8 @@ impl Resources {
             let namespace = object.namespace().unwrap_or_default();
             let version = object.resource_version().unwrap_or_default();
             wake_users(world, &Input::all(&namespace, &self.resource), &version);
+            let one = Input::one(&namespace, &self.resource, &object.name_any());
+            wake_users(world, &one, &version);
         }
     }
 }

@@ -11,7 +11,6 @@ use kube::Client;
 use lifecycle::{ClusterId, Trouble, TroubleKind};
 use sources::{Source, SourceError};
 
-use super::Key;
 use super::controller::Controller;
 use super::inputs::Dependents;
 use super::lease::{LeaseOptions, Standing};
@@ -23,6 +22,7 @@ use super::taken_names::TakenNames;
 use super::trouble::Fault;
 use super::waiting::Waiting;
 use super::watch::Scope;
+use super::{Key, this_pass};
 use crate::telemetry::{Push, Telemetry};
 
 #[derive(Debug, Clone)]
@@ -157,6 +157,20 @@ impl World {
         self.at_issuer_unlimited(source, act, request).await
     }
 
+    /// As [`World::at_issuer`], for an issuer that is known by its place and login alone.
+    pub async fn at_place<T>(
+        &self,
+        place: &str,
+        login: &str,
+        act: &'static str,
+        request: impl Future<Output = Result<T, SourceError>>,
+    ) -> Result<T, Trouble> {
+        this_pass::comes_to(place, |key, must| self.queue.comes_to(key, place, must)).await;
+        let entered = self.limits.enter(place, login, Turn::Other, self.now());
+        let _place = entered.await.map_err(|closed| sent_away(act, closed))?;
+        self.ask((place, login), act, request).await
+    }
+
     /// Waits for a place at an issuer. What must not be begun too late is judged after that, and then asked for with
     /// [`World::at_issuer_unlimited`] while the place is kept.
     pub async fn place_at(
@@ -180,7 +194,21 @@ impl World {
         act: &'static str,
         request: impl Future<Output = Result<T, SourceError>>,
     ) -> Result<T, Trouble> {
-        let (place, login) = (source.place(), source.login_name());
+        let result = self
+            .ask((source.place(), source.login_name()), act, request)
+            .await;
+        if let Some(ahead) = source.skew() {
+            self.telemetry.clock_skew(source.place(), ahead);
+        }
+        result
+    }
+
+    async fn ask<T>(
+        &self,
+        (place, login): (&str, &str),
+        act: &'static str,
+        request: impl Future<Output = Result<T, SourceError>>,
+    ) -> Result<T, Trouble> {
         if let Some(closed) = self.limits.closed(place, login, self.now()) {
             return Err(sent_away(act, closed));
         }
@@ -197,9 +225,6 @@ impl World {
             && let Some(wait) = trouble.wait
         {
             self.limits.close(place, login, self.now(), wait);
-        }
-        if let Some(ahead) = source.skew() {
-            self.telemetry.clock_skew(place, ahead);
         }
         self.telemetry.issuer_request(
             act,

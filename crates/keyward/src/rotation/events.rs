@@ -1,11 +1,9 @@
 //! What people are told of a credential's life, in words that hold for every kind.
 
-use lifecycle::{
-    Because, Holder, IssuedId, Ledger, LedgerState, Purpose, SecretName, Severity, Version,
-};
+use lifecycle::{Because, Holder, IssuedId, Ledger, LedgerState, Purpose, SecretName, Version};
 
 use super::observe::Sight;
-pub use crate::engine::events::{Note, normal, warning, write, write_or_fail};
+pub use crate::engine::events::{Note, normal, warning, worth_saying, write, write_or_fail};
 
 /// What people may be told of. Each kind has its own words for it, or none.
 #[derive(Debug, Clone, Copy)]
@@ -108,9 +106,4 @@ fn seen_by_the_issuer(sight: &Sight, version: Version) -> Vec<Holder> {
     let mut answers = sight.referrers.iter();
     let answer = answers.find(|answer| answer.about == version);
     answer.map_or_else(Vec::new, |answer| answer.is.clone().unwrap_or_default())
-}
-
-/// A warning is due when the reason has changed to one that should worry somebody.
-pub fn worth_saying(because: Because) -> bool {
-    because.severity() >= Severity::Trouble
 }

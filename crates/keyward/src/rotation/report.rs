@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::facts::{facts, ledger};
 use super::observe::Sight;
+use crate::engine::conditions::Said;
 use crate::engine::status::{self, Owned};
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
@@ -60,4 +61,16 @@ fn looking_ahead(facts: &mut Facts) -> Decision {
     }
     facts.secrets.retain(|stored| stored.role != Role::Draft);
     decide(facts)
+}
+
+impl From<&View> for Said {
+    fn from(view: &View) -> Self {
+        Self {
+            ready: view.ready,
+            reconciling: view.reconciling,
+            stalled: view.stalled,
+            reason: view.because.code(),
+            message: view.message.clone(),
+        }
+    }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use keyward::engine::world::Clock;
-use keyward::engine::{Engine, Options};
+use keyward::engine::{Controller, Engine, Options};
 use keyward::rotation::{Kind, Rotation};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
@@ -66,8 +66,17 @@ impl Cluster {
         kinds: Vec<Arc<dyn Kind>>,
         options: Options,
     ) -> Option<Running> {
-        let client = self.server.client_named(OPERATOR);
         let controllers = kinds.into_iter().map(Rotation::of).collect();
+        self.try_start_controllers(controllers, options).await
+    }
+
+    /// The same, for whatever controllers.
+    pub(crate) async fn try_start_controllers(
+        &self,
+        controllers: Vec<Arc<dyn Controller>>,
+        options: Options,
+    ) -> Option<Running> {
+        let client = self.server.client_named(OPERATOR);
         let engine = Engine::new(client, controllers, options, self.clock.clone()).await;
         Some(Running::start(engine.ok()?))
     }

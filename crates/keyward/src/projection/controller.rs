@@ -1,0 +1,209 @@
+//! A projection as a controller: look, plan, one effect, and again from a fresh look, until there is rest.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use kube::api::{ApiResource, DynamicObject, ObjectMeta};
+use lifecycle::Because;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::effects::{Hands, perform};
+use super::plan::{Own, Plan};
+use crate::engine::controller::{Context, Controller, Outcome};
+use crate::engine::reader::Reader;
+use crate::engine::status::Owned;
+use crate::engine::telling::{self, Told};
+use crate::engine::trouble::Fault;
+use crate::engine::{names, resources};
+
+/// More effects than any plan needs in one go; beyond this the pass yields and is taken up again.
+const MOST_EFFECTS: usize = 64;
+
+/// How often a pass looks again because somebody was faster, before it lets others go first.
+const MOST_OUTRUN: usize = 6;
+
+/// What is waited for is looked at again within this time, whatever the watches show.
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(1);
+
+/// What its author writes.
+#[async_trait]
+pub trait Projection: Send + Sync + fmt::Debug + 'static {
+    /// Everything a plan is made from. Digests, never values.
+    type Seen: Serialize + fmt::Debug + Send + Sync;
+
+    /// The word for `--controllers`.
+    fn name(&self) -> &'static str;
+
+    fn resource(&self) -> &ApiResource;
+
+    fn concerns(&self, _metadata: &ObjectMeta) -> bool {
+        true
+    }
+
+    /// Other kinds that `look` reads.
+    fn neighbours(&self) -> Vec<ApiResource> {
+        Vec::new()
+    }
+
+    /// Other namespaces that it reads or writes in.
+    fn reaches(&self) -> &[String] {
+        &[]
+    }
+
+    /// Ours on the resource.
+    fn finalizer(&self) -> &'static str;
+
+    /// Which part of status is ours.
+    fn owned(&self) -> Owned;
+
+    /// The condition that says whether all is well.
+    fn condition(&self) -> &'static str {
+        "Ready"
+    }
+
+    /// Reads, live, everything that the plan needs. What it reads wakes the resource when it changes.
+    async fn look(
+        &self,
+        object: &DynamicObject,
+        reader: &mut Reader<'_>,
+    ) -> Result<Self::Seen, Fault>;
+
+    /// What follows from that. Pure: the same sight at the same time gives the same plan.
+    fn plan(&self, seen: &Self::Seen, now: Timestamp) -> Plan;
+}
+
+/// A projection that is worked for.
+#[derive(Debug)]
+pub struct Projecting<P>(P);
+
+impl<P: Projection> Projecting<P> {
+    pub fn of(projection: P) -> Arc<dyn Controller> {
+        Arc::new(Self(projection))
+    }
+
+    /// One look, and the plan that it leads to.
+    async fn think(
+        &self,
+        context: &mut Context<'_>,
+        object: &DynamicObject,
+    ) -> Result<Plan, Fault> {
+        let (world, key) = (context.world, context.key);
+        if object
+            .annotations()
+            .get(names::SUSPEND)
+            .is_some_and(|text| text == "true")
+        {
+            return Ok(Plan::rest(Because::Suspended, Value::Null));
+        }
+        let mut reader = Reader::reaching(world, &key.namespace, self.0.reaches());
+        let seen = self.0.look(object, &mut reader).await;
+        let (inputs, _) = reader.finish();
+        world.inputs.depends_on(key, &inputs);
+        context.horizon.inputs = inputs;
+        Ok(self.0.plan(&seen?, world.now()))
+    }
+
+    async fn tell(
+        &self,
+        context: &mut Context<'_>,
+        object: &DynamicObject,
+        told: &Told,
+        status: Value,
+    ) -> Result<(), Fault> {
+        let what = (self.0.condition(), self.0.owned());
+        telling::tell(context, object, what, told, status).await
+    }
+}
+
+#[async_trait]
+impl<P: Projection> Controller for Projecting<P> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn resource(&self) -> &ApiResource {
+        self.0.resource()
+    }
+
+    fn concerns(&self, metadata: &ObjectMeta) -> bool {
+        self.0.concerns(metadata)
+    }
+
+    fn neighbours(&self) -> Vec<ApiResource> {
+        self.0.neighbours()
+    }
+
+    fn reaches(&self) -> &[String] {
+        self.0.reaches()
+    }
+
+    async fn pass(&self, context: &mut Context<'_>) -> Result<Outcome, Fault> {
+        let (world, key) = (context.world, context.key);
+        let mut outrun = 0;
+        for _ in 0..MOST_EFFECTS {
+            let Some(object) = resources::read(context, self.0.resource()).await? else {
+                return Ok(resources::not_there(context));
+            };
+            let own = Own::of(&object, self.0.finalizer());
+            let concerned = self.0.concerns(&object.metadata) && !own.leaving;
+            if !own.guarded && !concerned {
+                world.forget(key);
+                return Ok(Outcome::Done);
+            }
+            let plan = self.think(context, &object).await?;
+            let Some(effect) = &plan.next else {
+                let told = plan.told();
+                self.tell(context, &object, &told, plan.status.clone())
+                    .await?;
+                return Ok(Outcome::Rest {
+                    wake: wake(&plan, world.now()),
+                });
+            };
+            let hands = Hands {
+                context,
+                controller: self,
+                object: &object,
+                finalizer: self.0.finalizer(),
+            };
+            let begun = Instant::now();
+            let done = perform(&hands, effect).await;
+            world.telemetry.step(
+                self.name(),
+                effect.name(),
+                done.as_ref().err(),
+                begun.elapsed(),
+            );
+            match done {
+                Ok(()) => tracing::info!(
+                    resource = %key, controller = self.name(), effect = effect.name(),
+                    reason = plan.because.code(), "done"
+                ),
+                Err(Fault::Outrun(_)) => {
+                    outrun += 1;
+                    if outrun > MOST_OUTRUN {
+                        return Ok(Outcome::Again);
+                    }
+                }
+                Err(fault @ Fault::Refused { .. }) => {
+                    let refused = Told::refused(&fault);
+                    self.tell(context, &object, &refused, plan.status.clone())
+                        .await?;
+                    return Err(fault);
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(Outcome::Again)
+    }
+}
+
+fn wake(plan: &Plan, now: Timestamp) -> Option<Timestamp> {
+    let soon = (!plan.is_calm()).then(|| now.checked_add(LOOK_AGAIN).ok());
+    let times = plan.waits.iter().filter_map(|wait| wait.until);
+    times.chain(soon.flatten()).min()
+}

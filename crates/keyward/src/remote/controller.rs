@@ -1,0 +1,309 @@
+//! A remote thing as a controller: look, decide, one act, until there is rest.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use lifecycle::{Because, Known, Owner, Refusal, Trouble};
+use serde_json::{Value, json};
+use sources::Things;
+
+use super::decide::{Act, Next, Record, Seen, Wish, decide};
+use crate::engine::controller::{Context, Controller, Outcome};
+use crate::engine::reader::Reader;
+use crate::engine::status::Owned;
+use crate::engine::telling::{self, Told};
+use crate::engine::trouble::Fault;
+use crate::engine::{Closed, names, resources};
+use crate::projection::Own;
+
+/// More acts than any thing needs in one go.
+const MOST_ACTS: usize = 32;
+
+/// What is waited for, or failed, is looked at again within this time.
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(1);
+
+/// A thing that rests is compared with what is wanted this often: nothing tells when somebody changes it there.
+const COMPARE: SignedDuration = SignedDuration::from_hours(6);
+
+/// What its author writes.
+#[async_trait]
+pub trait Remote: Send + Sync + fmt::Debug + 'static {
+    /// The word for `--controllers`.
+    fn name(&self) -> &'static str;
+
+    fn resource(&self) -> &ApiResource;
+
+    /// Other kinds that say where the issuer is.
+    fn neighbours(&self) -> Vec<ApiResource> {
+        Vec::new()
+    }
+
+    /// Ours on the resource.
+    fn finalizer(&self) -> &'static str;
+
+    /// The annotation in which the id is written down.
+    fn record(&self) -> &'static str;
+
+    /// Which part of status is ours.
+    fn owned(&self) -> Owned;
+
+    /// The condition that says whether all is well.
+    fn condition(&self) -> &'static str {
+        "Ready"
+    }
+
+    /// What the spec asks for. The id is made from the uid of the resource, or from what cannot change.
+    fn wanted(&self, object: &DynamicObject, owner: &Owner) -> Result<Wish, Refusal>;
+
+    /// Reads what the issuer is reached with. No request to it is made here.
+    async fn open(
+        &self,
+        object: &DynamicObject,
+        reader: &mut Reader<'_>,
+    ) -> Result<Arc<dyn Things>, Closed>;
+
+    /// What status says of it, beside conditions.
+    fn status(&self, _seen: &Seen) -> Value {
+        Value::Null
+    }
+}
+
+/// A remote thing that is kept as its resource asks for.
+#[derive(Debug)]
+pub struct Keeping<R>(R);
+
+impl<R: Remote> Keeping<R> {
+    pub fn of(remote: R) -> Arc<dyn Controller> {
+        Arc::new(Self(remote))
+    }
+
+    /// What is on the resource, and the way to its issuer.
+    async fn observe(
+        &self,
+        context: &mut Context<'_>,
+        object: &DynamicObject,
+    ) -> Result<(Seen, Option<Arc<dyn Things>>), Fault> {
+        let (world, key) = (context.world, context.key);
+        let mut reader = Reader::new(world, &key.namespace);
+        let opened = self.0.open(object, &mut reader).await;
+        let (inputs, _) = reader.finish();
+        world.inputs.depends_on(key, &inputs);
+        context.horizon.inputs = inputs;
+        let (things, closed) = match opened {
+            Ok(things) => (Some(things), None),
+            Err(Closed::Refused(refusal)) => (None, Some(refusal)),
+            Err(Closed::Fault(fault)) => return Err(fault),
+        };
+        let noted = object.annotations().get(self.0.record());
+        let seen = Seen {
+            own: Own::of(object, self.0.finalizer()),
+            record: noted.and_then(|text| serde_json::from_str(text).ok()),
+            wish: self.0.wanted(object, &owner(context, object)),
+            closed,
+            found: Known::NotAsked,
+            blockers: Known::NotAsked,
+            failed: None,
+        };
+        Ok((seen, things))
+    }
+
+    /// *Guarantees:* our finalizer and the id are on the resource in one write, and only if nobody wrote it since. *If it dies
+    /// here:* nothing was made yet. *Safe to repeat because* a changed resource refuses it.
+    async fn write_down(
+        &self,
+        context: &Context<'_>,
+        object: &DynamicObject,
+        record: Option<&Record>,
+    ) -> Result<DynamicObject, Fault> {
+        let ours = self.0.finalizer();
+        let others = object.finalizers().iter().filter(|one| *one != ours);
+        let guard = record.map(|_| ours.to_owned());
+        let finalizers: Vec<String> = others.cloned().chain(guard).collect();
+        let text = record.map(|record| json!(record).to_string());
+        let patch = json!({ "metadata": {
+            "resourceVersion": object.resource_version(),
+            "finalizers": finalizers,
+            "annotations": { self.0.record(): text },
+        } });
+        let api: Api<DynamicObject> = Api::namespaced_with(
+            context.world.client.clone(),
+            &context.key.namespace,
+            self.0.resource(),
+        );
+        let params = PatchParams {
+            field_manager: Some(names::MANAGER.into()),
+            ..PatchParams::default()
+        };
+        let merge = Patch::Merge(&patch);
+        let written = api.patch(&context.key.name, &params, &merge);
+        let act = "writing down the id of a thing";
+        context.world.timed(act, written).await
+    }
+
+    /// One act at the issuer, or on the resource. After it, nothing that was found out before counts.
+    async fn act(
+        &self,
+        context: &Context<'_>,
+        object: &DynamicObject,
+        seen: &Seen,
+        things: Option<&Arc<dyn Things>>,
+        act: Act,
+    ) -> Result<Result<(), Trouble>, Fault> {
+        let owner = owner(context, object);
+        match (act, &seen.wish, &seen.record, things) {
+            (Act::Record, Ok(wish), _, _) => {
+                let record = Record {
+                    of: seen.own.uid.clone(),
+                    id: wish.id.clone(),
+                };
+                self.write_down(context, object, Some(&record)).await?;
+            }
+            (Act::Unguard, ..) => {
+                self.write_down(context, object, None).await?;
+            }
+            (Act::Put, Ok(wish), _, Some(things)) => {
+                context.world.may_begin("making a thing")?;
+                let put = things.put(&wish.id, &owner, &wish.thing);
+                return Ok(at(context, things, "put", put).await);
+            }
+            (Act::Remove, _, Some(record), Some(things)) => {
+                context.world.may_begin("removing a thing")?;
+                let removed = things.remove(&record.id, &owner);
+                return Ok(at(context, things, "remove", removed).await);
+            }
+            (Act::Record | Act::Put | Act::Remove, ..) => {
+                return Err(Fault::Outrun("acting on a thing"));
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+fn owner(context: &Context<'_>, object: &DynamicObject) -> Owner {
+    Owner::new(
+        context.world.cluster.clone(),
+        &object.uid().unwrap_or_default(),
+    )
+}
+
+async fn at<T>(
+    context: &Context<'_>,
+    things: &Arc<dyn Things>,
+    act: &'static str,
+    request: impl Future<Output = Result<T, sources::SourceError>>,
+) -> Result<T, Trouble> {
+    let (place, login) = (things.place(), things.login_name());
+    context.world.at_place(place, login, act, request).await
+}
+
+#[async_trait]
+impl<R: Remote> Controller for Keeping<R> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn resource(&self) -> &ApiResource {
+        self.0.resource()
+    }
+
+    fn neighbours(&self) -> Vec<ApiResource> {
+        self.0.neighbours()
+    }
+
+    async fn pass(&self, context: &mut Context<'_>) -> Result<Outcome, Fault> {
+        for _ in 0..MOST_ACTS {
+            let Some(object) = resources::read(context, self.0.resource()).await? else {
+                return Ok(resources::not_there(context));
+            };
+            let (mut seen, things) = self.observe(context, &object).await?;
+            loop {
+                let asked = match (decide(&seen), &things, &seen.record, &seen.wish) {
+                    (Next::Look, Some(things), Some(record), _) => {
+                        let owner = owner(context, &object);
+                        let look = things.look(&record.id, &owner);
+                        let found = at(context, things, "look", look).await;
+                        seen.found = found.map_or_else(Known::Failed, Known::Is);
+                        true
+                    }
+                    (Next::Blockers, Some(things), Some(record), _) => {
+                        let blockers = at(context, things, "blockers", things.blockers(&record.id));
+                        seen.blockers = blockers.await.map_or_else(Known::Failed, Known::Is);
+                        true
+                    }
+                    (Next::Look | Next::Blockers | Next::Do(_) | Next::Rest { .. }, ..) => false,
+                };
+                if !asked {
+                    break;
+                }
+            }
+            match decide(&seen) {
+                Next::Do(act) => {
+                    let done = self
+                        .act(context, &object, &seen, things.as_ref(), act)
+                        .await;
+                    match done {
+                        Ok(Ok(())) | Err(Fault::Outrun(_)) => {}
+                        Ok(Err(trouble)) => {
+                            seen.failed = Some(trouble);
+                            return self.rest(context, &object, &seen).await;
+                        }
+                        Err(fault @ Fault::Refused { .. }) => {
+                            let refused = Told::refused(&fault);
+                            let what = (self.0.condition(), self.0.owned());
+                            telling::tell(context, &object, what, &refused, Value::Null).await?;
+                            return Err(fault);
+                        }
+                        Err(fault) => return Err(fault),
+                    }
+                }
+                Next::Look | Next::Blockers | Next::Rest { .. } => {
+                    return self.rest(context, &object, &seen).await;
+                }
+            }
+        }
+        Ok(Outcome::Again)
+    }
+}
+
+impl<R: Remote> Keeping<R> {
+    async fn rest(
+        &self,
+        context: &mut Context<'_>,
+        object: &DynamicObject,
+        seen: &Seen,
+    ) -> Result<Outcome, Fault> {
+        let Next::Rest {
+            because,
+            detail,
+            on,
+        } = decide(seen)
+        else {
+            return Ok(Outcome::Again);
+        };
+        if because == Because::NotOurs {
+            context.world.forget(context.key);
+            return Ok(Outcome::Done);
+        }
+        let told = Told::of(because, &on, &detail);
+        let what = (self.0.condition(), self.0.owned());
+        telling::tell(context, object, what, &told, self.0.status(seen)).await?;
+        let pause = match &seen.failed {
+            Some(Trouble {
+                wait: Some(wait), ..
+            }) => *wait,
+            Some(_) | None if told.is_calm() => COMPARE,
+            Some(_) | None => LOOK_AGAIN,
+        };
+        Ok(Outcome::Rest {
+            wake: later(context.world.now(), pause),
+        })
+    }
+}
+
+fn later(now: Timestamp, span: SignedDuration) -> Option<Timestamp> {
+    now.checked_add(span).ok()
+}

@@ -1,0 +1,255 @@
+//! What follows from what was seen. Pure; the order of the checks is the policy.
+
+use lifecycle::{Because, Holder, Known, Refusal, Trouble};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sources::{Found, ThingId};
+
+use crate::projection::Own;
+
+/// What the spec asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Wish {
+    /// The same for the life of the resource.
+    pub id: ThingId,
+    pub thing: Value,
+    /// It stays at the issuer when the resource goes.
+    pub keep: bool,
+}
+
+/// What is written down on the resource before anything is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The uid of the resource that it is about: on a copy it counts for nothing.
+    pub of: String,
+    pub id: ThingId,
+}
+
+/// Everything that the decision needs.
+#[derive(Debug, Clone, Serialize)]
+pub struct Seen {
+    pub own: Own,
+    pub record: Option<Record>,
+    pub wish: Result<Wish, Refusal>,
+    /// Why its issuer cannot be reached.
+    pub closed: Option<Refusal>,
+    pub found: Known<Option<Found>>,
+    pub blockers: Known<Vec<Holder>>,
+    /// The last act failed.
+    pub failed: Option<Trouble>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Act {
+    /// Writes the id down, together with our finalizer.
+    Record,
+    Put,
+    Remove,
+    /// Takes our finalizer and the record off.
+    Unguard,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub enum Next {
+    Look,
+    Blockers,
+    Do(Act),
+    Rest {
+        because: Because,
+        detail: String,
+        on: Vec<Holder>,
+    },
+}
+
+impl Next {
+    fn rest(because: Because) -> Self {
+        Self::told(because, String::new())
+    }
+
+    fn told(because: Because, detail: String) -> Self {
+        Self::Rest {
+            because,
+            detail,
+            on: Vec::new(),
+        }
+    }
+
+    fn trouble(trouble: &Trouble) -> Self {
+        Self::told(trouble.reason(), trouble.detail.clone())
+    }
+
+    fn refused(refusal: &Refusal) -> Self {
+        Self::told(refusal.because, refusal.detail.clone())
+    }
+}
+
+pub fn decide(seen: &Seen) -> Next {
+    let ours = |record: &&Record| record.of == seen.own.uid;
+    let record = seen.record.as_ref().filter(ours);
+    if let Some(trouble) = &seen.failed {
+        return Next::trouble(trouble);
+    }
+    if seen.own.leaving {
+        leave(seen, record)
+    } else {
+        keep(seen, record)
+    }
+}
+
+/// It is there, and as it should be.
+fn keep(seen: &Seen, record: Option<&Record>) -> Next {
+    let wish = match &seen.wish {
+        Ok(wish) => wish,
+        Err(refusal) => return Next::refused(refusal),
+    };
+    if let Some(refusal) = &seen.closed {
+        return Next::refused(refusal);
+    }
+    match record {
+        Some(record) if seen.own.guarded => {
+            if record.id != wish.id {
+                let detail = format!("it was made as {}", record.id.as_str());
+                return Next::told(Because::InvalidSpec, detail);
+            }
+        }
+        Some(_) | None => return Next::Do(Act::Record),
+    }
+    match &seen.found {
+        Known::NotAsked => Next::Look,
+        Known::Failed(trouble) => Next::trouble(trouble),
+        Known::Is(Some(found)) if !found.ours => foreign(wish),
+        Known::Is(Some(found)) if has(&found.state, &wish.thing) => Next::rest(Because::UpToDate),
+        Known::Is(_) => Next::Do(Act::Put),
+    }
+}
+
+/// Nothing of ours is left, or it is said what it waits for.
+fn leave(seen: &Seen, record: Option<&Record>) -> Next {
+    if !seen.own.guarded {
+        return Next::rest(Because::NotOurs);
+    }
+    let kept = matches!(&seen.wish, Ok(wish) if wish.keep);
+    if record.is_none() || kept {
+        return Next::Do(Act::Unguard);
+    }
+    if let Some(refusal) = &seen.closed {
+        return Next::refused(refusal);
+    }
+    match &seen.found {
+        Known::NotAsked => Next::Look,
+        Known::Failed(trouble) => Next::trouble(trouble),
+        Known::Is(None) => Next::Do(Act::Unguard),
+        Known::Is(Some(found)) if !found.ours => Next::Do(Act::Unguard),
+        Known::Is(Some(_)) => match &seen.blockers {
+            Known::NotAsked => Next::Blockers,
+            Known::Failed(trouble) => Next::trouble(trouble),
+            Known::Is(blockers) if blockers.is_empty() => Next::Do(Act::Remove),
+            Known::Is(blockers) => Next::Rest {
+                because: Because::RemovalBlocked,
+                detail: String::new(),
+                on: blockers.clone(),
+            },
+        },
+    }
+}
+
+fn foreign(wish: &Wish) -> Next {
+    let detail = format!("{} at the issuer is not this resource's", wish.id.as_str());
+    Next::told(Because::ThingOfAnother, detail)
+}
+
+/// Whether everything that is wanted is so, whatever else is.
+fn has(state: &Value, wanted: &Value) -> bool {
+    match (state, wanted) {
+        (Value::Object(state), Value::Object(wanted)) => {
+            let is_so = |(key, wanted): (&String, &Value)| {
+                state.get(key).is_some_and(|state| has(state, wanted))
+            };
+            wanted.iter().all(is_so)
+        }
+        (state, wanted) => state == wanted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn seen(leaving: bool, found: Known<Option<Found>>) -> Seen {
+        let id = ThingId::from("a");
+        Seen {
+            own: Own {
+                namespace: "ns".into(),
+                name: "n".into(),
+                uid: "u".into(),
+                leaving,
+                guarded: true,
+            },
+            record: Some(Record {
+                of: "u".into(),
+                id: id.clone(),
+            }),
+            wish: Ok(Wish {
+                id,
+                thing: json!({ "size": 1 }),
+                keep: false,
+            }),
+            closed: None,
+            found,
+            blockers: Known::NotAsked,
+            failed: None,
+        }
+    }
+
+    fn thing(ours: bool, size: u8) -> Known<Option<Found>> {
+        let state = json!({ "size": size, "more": true });
+        Known::Is(Some(Found { state, ours }))
+    }
+
+    #[test]
+    fn nothing_is_made_before_its_id_is_written_down() {
+        let mut seen = seen(false, Known::Is(None));
+        assert_eq!(decide(&seen), Next::Do(Act::Put));
+        seen.record = None;
+        assert_eq!(decide(&seen), Next::Do(Act::Record));
+        seen.record = Some(Record {
+            of: "the original".into(),
+            id: "a".into(),
+        });
+        assert_eq!(decide(&seen), Next::Do(Act::Record), "a copied record");
+    }
+
+    #[test]
+    fn what_is_as_it_should_be_is_left_alone_and_what_is_somebody_elses_too() {
+        let rests = |next: Next, because: Because| matches!(next, Next::Rest { because: is, .. } if is == because);
+        assert!(rests(
+            decide(&seen(false, thing(true, 1))),
+            Because::UpToDate
+        ));
+        assert_eq!(decide(&seen(false, thing(true, 2))), Next::Do(Act::Put));
+        assert!(rests(
+            decide(&seen(false, thing(false, 2))),
+            Because::ThingOfAnother
+        ));
+        assert_eq!(decide(&seen(true, thing(false, 1))), Next::Do(Act::Unguard));
+    }
+
+    #[test]
+    fn it_is_removed_when_nothing_is_in_the_way_and_gone_before_the_resource_is() {
+        let mut leaving = seen(true, thing(true, 1));
+        assert_eq!(decide(&leaving), Next::Blockers);
+        leaving.blockers = Known::Is(vec!["2 buckets".into()]);
+        assert!(matches!(
+            decide(&leaving),
+            Next::Rest {
+                because: Because::RemovalBlocked,
+                ..
+            }
+        ));
+        leaving.blockers = Known::Is(Vec::new());
+        assert_eq!(decide(&leaving), Next::Do(Act::Remove));
+        leaving.found = Known::Is(None);
+        assert_eq!(decide(&leaving), Next::Do(Act::Unguard));
+    }
+}

@@ -1,0 +1,10 @@
+//! A thing at an issuer that has no value of its own: an account, a user.
+//!
+//! Its id is chosen by us and written down, with our finalizer, before it is made. So there is never a second one, whatever
+//! is lost or dies; what stands there under that id without our mark is somebody else's, and is left alone.
+
+mod controller;
+mod decide;
+
+pub use controller::{Keeping, Remote};
+pub use decide::{Act, Next, Record, Seen, Wish, decide};

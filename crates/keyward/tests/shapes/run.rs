@@ -1,0 +1,203 @@
+//! An API server, controllers that are restarted whenever they die, and whoever else has a part in it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use keyward::engine::{Controller, Options};
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::core::GroupVersionKind;
+use serde_json::{Value, json};
+use testbed::apiserver::Fault;
+
+use crate::cluster::{Cluster, OPERATOR, Running};
+
+pub(crate) const NAMESPACE: &str = "here";
+pub(crate) const ELSEWHERE: &str = "there";
+
+/// API version, kind, plural.
+pub(crate) type Kind = (&'static str, &'static str, &'static str);
+pub(crate) const MIRRORS: Kind = ("test.keyward.dev/v1", "Mirror", "mirrors");
+pub(crate) const LOCKERS: Kind = ("test.keyward.dev/v1", "Locker", "lockers");
+pub(crate) const GADGETS: Kind = ("test.keyward.dev/v1", "Gadget", "gadgets");
+
+pub(crate) fn resource((_, kind, plural): Kind) -> ApiResource {
+    let kind = GroupVersionKind::gvk("test.keyward.dev", "v1", kind);
+    ApiResource::from_gvk_with_plural(&kind, plural)
+}
+
+fn definition((_, kind, plural): Kind) -> CustomResourceDefinition {
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    serde_json::from_value(json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{plural}.test.keyward.dev") },
+        "spec": {
+            "group": "test.keyward.dev", "scope": "Namespaced",
+            "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase() },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": schema }, "subresources": { "status": {} },
+            }],
+        },
+    }))
+    .unwrap()
+}
+
+/// Every kind of fault at the API server.
+pub(crate) const FAULTS: [Fault; 8] = [
+    Fault::CrashBefore,
+    Fault::CrashAfter,
+    Fault::Error(500),
+    Fault::TimeoutNotApplied,
+    Fault::TimeoutApplied,
+    Fault::Conflict,
+    Fault::StaleRead(1),
+    Fault::DeliveredTwice,
+];
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+type Made = Arc<dyn Fn() -> Vec<Arc<dyn Controller>> + Send + Sync>;
+
+pub(crate) struct Run {
+    pub(crate) cluster: Cluster,
+    operator: Option<Running>,
+    controllers: Made,
+    victim: Arc<Mutex<Option<tokio::task::AbortHandle>>>,
+    crashed: Arc<AtomicBool>,
+    round: u32,
+}
+
+impl Run {
+    pub(crate) fn new(controllers: Made) -> Self {
+        let kinds = [MIRRORS, GADGETS, LOCKERS].map(definition);
+        let cluster = Cluster::new(NAMESPACE, &kinds);
+        cluster.server.create_namespace(ELSEWHERE);
+        let victim: Arc<Mutex<Option<tokio::task::AbortHandle>>> = Arc::default();
+        let crashed = Arc::new(AtomicBool::new(false));
+        let run = Self {
+            cluster,
+            operator: None,
+            controllers,
+            victim,
+            crashed,
+            round: 0,
+        };
+        let die = run.killer();
+        run.cluster.server.faults().on_crash(move |_| die());
+        run
+    }
+
+    /// Kills whatever operator is there.
+    pub(crate) fn killer(&self) -> impl Fn() + Clone + Send + Sync + 'static {
+        let (victim, crashed) = (self.victim.clone(), self.crashed.clone());
+        move || {
+            if let Some(victim) = victim.lock().unwrap().take() {
+                victim.abort();
+            }
+            crashed.store(true, Ordering::SeqCst);
+        }
+    }
+
+    pub(crate) async fn start(&mut self) {
+        let options = Options {
+            effect_timeout: Duration::from_millis(250),
+            ..Options::default()
+        };
+        for _ in 0..50 {
+            self.crashed.store(false, Ordering::SeqCst);
+            let started = self
+                .cluster
+                .try_start_controllers((self.controllers)(), options.clone());
+            let started = tokio::time::timeout(Duration::from_secs(2), started).await;
+            if let Ok(Some(running)) = started {
+                *self.victim.lock().unwrap() = Some(running.killer());
+                self.operator = Some(running);
+                return;
+            }
+        }
+        panic!("the operator cannot be started");
+    }
+
+    /// Lets time pass until this is so; restarts the operator whenever it has died. Everybody else moves meanwhile.
+    pub(crate) async fn until(
+        &mut self,
+        what: &str,
+        mut is: impl AsyncFnMut(&Cluster) -> bool,
+    ) -> Result<(), String> {
+        let deadline = Instant::now() + PATIENCE;
+        while !is(&self.cluster).await {
+            self.go_on(what, deadline).await?;
+        }
+        Ok(())
+    }
+
+    /// The same, where nobody else moves.
+    pub(crate) async fn until_so(
+        &mut self,
+        what: &str,
+        is: impl Fn(&Cluster) -> bool,
+    ) -> Result<(), String> {
+        let deadline = Instant::now() + PATIENCE;
+        while !is(&self.cluster) {
+            self.go_on(what, deadline).await?;
+        }
+        Ok(())
+    }
+
+    async fn go_on(&mut self, what: &str, deadline: Instant) -> Result<(), String> {
+        if self.crashed.load(Ordering::SeqCst) {
+            self.operator = None;
+            self.start().await;
+        }
+        if Instant::now() > deadline {
+            return Err(format!("waited in vain for {what}"));
+        }
+        self.round += 1;
+        if self.round.is_multiple_of(16) {
+            self.cluster.clock.jump(61);
+            if let Some(operator) = &self.operator {
+                operator.engine.world().queue.timers.notify_one();
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        Ok(())
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.cluster.server.faults().count_of(OPERATOR)
+    }
+
+    pub(crate) fn place(&self, nth: u64, fault: Fault) {
+        let faults = self.cluster.server.faults();
+        faults.at_each(OPERATOR, vec![(self.requests() + nth, fault)]);
+    }
+
+    pub(crate) async fn create(&self, kind: Kind, name: &str, rest: Value) {
+        let mut object = json!({
+            "apiVersion": kind.0, "kind": kind.1,
+            "metadata": { "name": name, "namespace": NAMESPACE },
+        });
+        for (key, value) in rest.as_object().unwrap() {
+            object[key] = value.clone();
+        }
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        let api = api(&self.cluster, kind);
+        api.create(&PostParams::default(), &object).await.unwrap();
+    }
+}
+
+pub(crate) fn api(cluster: &Cluster, kind: Kind) -> Api<DynamicObject> {
+    cluster.api_of(&resource(kind))
+}
+
+/// An object as it is stored, without a request.
+pub(crate) fn stored(cluster: &Cluster, plural: &str, namespace: &str, name: &str) -> Value {
+    let all = cluster.server.objects(plural);
+    let found = all.iter().find(|object| {
+        object["metadata"]["name"] == name && object["metadata"]["namespace"] == namespace
+    });
+    found.map_or(Value::Null, |object| (**object).clone())
+}
