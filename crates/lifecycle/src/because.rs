@@ -120,6 +120,7 @@ reasons! {
     SecretNotAdopted: NeedsAPerson = "a Secret that is not this resource's stands where its own should, and is not ours to take over",
     DependencyCycle: NeedsAPerson = "this credential depends on itself through others",
 
+    AsWanted: Calm = "everything is as the spec asks for",
     ThingOfAnother: NeedsAPerson = "what stands at the issuer under this name is not this resource's, and is left alone",
     RemovalBlocked: Underway = "the issuer has something that keeps it from being removed; it goes when that is gone",
 

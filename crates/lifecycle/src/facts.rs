@@ -3,7 +3,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::heirloom::{self, Heirloom};
+use crate::predecessor::{self, LeftSecret};
 use crate::{
     Because, Fingerprint, Former, Holder, IssuedId, LedgerState, Purpose, SecretName, SecretUid,
     Version,
@@ -34,8 +34,8 @@ pub struct Facts {
     pub secrets: Vec<Stored>,
     /// Secrets that a predecessor made for this resource and that bear no record of ours yet. `None`: not looked for. What
     /// was found counts until the ledger is written; facts that do not speak of a predecessor have none.
-    #[serde(default = "heirloom::no_predecessor")]
-    pub heirlooms: Option<Vec<Heirloom>>,
+    #[serde(default = "predecessor::no_predecessor")]
+    pub left_by_predecessor: Option<Vec<LeftSecret>>,
     /// Secrets that bear this resource's label and say themselves that they are something else: copies, mostly. They are
     /// left alone, and told of.
     #[serde(default)]

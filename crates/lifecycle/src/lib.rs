@@ -10,10 +10,10 @@
 mod because;
 mod decide;
 mod facts;
-mod heirloom;
 mod ledger;
 mod mark;
 mod names;
+mod predecessor;
 mod schedule;
 mod step;
 mod version;
@@ -25,12 +25,12 @@ pub use facts::{
     Answer, Deletion, Delivery, Facts, InHand, Issued, Issuer, Known, Listing, Lookalike, Minting,
     Policy, Refusal, Resource, Retire, Role, Stored, Trouble, TroubleKind, Verdict, Wanted,
 };
-pub use heirloom::{Heirloom, Inheritable};
 pub use ledger::{
     Bearer, Entry, Former, Intent, Ledger, LedgerState, Purpose, Repairs, Setback, Setbacks,
 };
 pub use mark::{ClusterId, Mark, Owner};
 pub use names::{Fingerprint, Holder, IssuedId, SecretName, SecretUid};
+pub use predecessor::{LeftCredential, LeftSecret};
 pub use schedule::{backoff, spread};
 pub use step::{Change, Decision, Next, Question, Step};
 pub use version::Version;

@@ -38,7 +38,7 @@ pub enum Question {
     /// Does the issuer no longer know this version?
     Gone(Version),
     /// Which Secrets did a predecessor make for this resource?
-    Heirlooms,
+    Predecessor,
 }
 
 /// The few effects that exist. Each is one request, and safe to repeat.

@@ -119,13 +119,13 @@ async fn explain(target: &Target, ask_issuer: bool) -> Result<Explanation, Failu
         horizon: &mut Horizon::default(),
         surprised: true,
     };
-    let mut sight = observe(&context, &target.kind, &mut memory)
+    let mut observed = observe(&context, &target.kind, &mut memory)
         .await
         .map_err(|fault| Failure::of_fault(&fault))?
         .ok_or_else(|| target.missing())?;
     let mut asked_issuer = false;
     for _ in 0..MOST_QUESTIONS {
-        let decision = decide(&facts(&sight, world.now(), world.started()));
+        let decision = decide(&facts(&observed, world.now(), world.started()));
         let Next::Ask(question) = decision.next else {
             break;
         };
@@ -134,11 +134,11 @@ async fn explain(target: &Target, ask_issuer: bool) -> Result<Explanation, Failu
             break;
         }
         asked_issuer |= for_issuer;
-        ask(world, &key, &mut sight, question, decision.because)
+        ask(world, &key, &mut observed, question, decision.because)
             .await
             .map_err(|fault| Failure::of_fault(&fault))?;
     }
-    let facts = facts(&sight, world.now(), world.started());
+    let facts = facts(&observed, world.now(), world.started());
     let decision = decide(&facts);
     Ok(Explanation {
         kind: target.kind.resource().kind.clone(),

@@ -58,7 +58,7 @@ pub(crate) fn question(question: Question) -> String {
         Question::Gone(version) => {
             format!("ask the issuer whether version {version} is really gone")
         }
-        Question::Heirlooms => "look for Secrets that an earlier operator made for it".into(),
+        Question::Predecessor => "look for Secrets that an earlier operator made for it".into(),
     }
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn question(question: Question) -> String {
 pub(crate) fn is_for_the_issuer(question: Question) -> bool {
     match question {
         Question::Issued | Question::Works(_) | Question::Ended(_) | Question::Gone(_) => true,
-        Question::Resource | Question::Referrers(_) | Question::Heirlooms => false,
+        Question::Resource | Question::Referrers(_) | Question::Predecessor => false,
     }
 }
 
@@ -241,6 +241,10 @@ const REMEDIES: &[(Because, &str)] = &[
         "find out whose the Secret is: give it its labels and owner back, or let go of it in the ledger",
     ),
     (Because::DependencyCycle, "break the cycle in the specs"),
+    (
+        Because::ThingOfAnother,
+        "give the resource a name that is free at the issuer, or have its owner remove what stands there",
+    ),
 ];
 
 fn what_helps(because: Because) -> &'static str {

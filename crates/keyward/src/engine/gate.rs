@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::oneshot;
 
-use super::pauses::{Closed, Pauses};
+use super::pauses::{Paused, Pauses};
 use super::this_pass;
 use super::turns::Turns;
 
@@ -22,7 +22,7 @@ pub(super) const BEYOND: usize = 4;
 
 /// Who goes first among those who wait, whoever began first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum Lane {
     /// What should be dead is ended before anything new is made.
     Revoke,
     Other,
@@ -69,7 +69,7 @@ pub(super) struct Waiting {
     sender: Waiter,
 }
 
-pub(super) type Waiter = oneshot::Sender<Result<Place, Closed>>;
+pub(super) type Waiter = oneshot::Sender<Result<Place, Paused>>;
 
 impl Gate {
     pub(super) fn new(places: usize, beyond: Beyond) -> Arc<Self> {
@@ -84,11 +84,11 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) async fn enter(self: &Arc<Self>, login: &str, turn: Turn) -> Result<Place, Closed> {
+    pub(super) async fn enter(self: &Arc<Self>, login: &str, lane: Lane) -> Result<Place, Paused> {
         let (namespace, pass) = this_pass::whose();
         let waiting = {
             let mut state = self.state();
-            if self.has_room(&state, turn, &namespace) {
+            if self.has_room(&state, lane, &namespace) {
                 return Ok(self.let_in(&mut state, namespace));
             }
             let (sender, waiting) = oneshot::channel();
@@ -99,18 +99,18 @@ impl Gate {
             };
             let login = login.to_owned();
             state
-                .lines(turn)
+                .lines(lane)
                 .line(&namespace)
                 .insert(rank, Waiting { login, sender });
             waiting
         };
         // This task has a share in the gate, which answers everybody in its line.
-        waiting.await.unwrap_or(Err(Closed(SignedDuration::ZERO)))
+        waiting.await.unwrap_or(Err(Paused(SignedDuration::ZERO)))
     }
 
-    fn has_room(&self, state: &State, turn: Turn, namespace: &str) -> bool {
+    fn has_room(&self, state: &State, lane: Lane, namespace: &str) -> bool {
         let may_go_beyond = match self.beyond {
-            Beyond::ForRevokes => turn == Turn::Revoke,
+            Beyond::ForRevokes => lane == Lane::Revoke,
             Beyond::ForNamespacesWithout => !state.has.contains_key(namespace),
         };
         state.inside < self.places || (may_go_beyond && state.inside < self.places + BEYOND)
@@ -127,14 +127,14 @@ impl Gate {
 
     /// The next who may enter, with a place.
     fn next(self: &Arc<Self>, state: &mut State) -> Option<(Waiter, Place)> {
-        for turn in [Turn::Revoke, Turn::Other] {
-            let mut lines = std::mem::take(state.lines(turn));
+        for lane in [Lane::Revoke, Lane::Other] {
+            let mut lines = std::mem::take(state.lines(lane));
             let next = lines.first(|namespace, line| {
-                let has_room = self.has_room(state, turn, namespace);
+                let has_room = self.has_room(state, lane, namespace);
                 let waiting = has_room.then(|| first_who_waits(line)).flatten()?;
                 Some((waiting.sender, Arc::<str>::from(namespace)))
             });
-            *state.lines(turn) = lines;
+            *state.lines(lane) = lines;
             if let Some((sender, namespace)) = next {
                 return Some((sender, self.let_in(state, namespace)));
             }
@@ -151,15 +151,15 @@ fn first_who_waits(line: &mut InOrder) -> Option<Waiting> {
 }
 
 impl State {
-    pub(super) fn lines(&mut self, turn: Turn) -> &mut Turns<InOrder> {
-        match turn {
-            Turn::Revoke => &mut self.revokes,
-            Turn::Other => &mut self.others,
+    pub(super) fn lines(&mut self, lane: Lane) -> &mut Turns<InOrder> {
+        match lane {
+            Lane::Revoke => &mut self.revokes,
+            Lane::Other => &mut self.others,
         }
     }
 
     /// Takes those out of line who have to wait for another reason now.
-    pub(super) fn send_away(&mut self, now: Timestamp) -> Vec<(Waiter, Closed)> {
+    pub(super) fn send_away(&mut self, now: Timestamp) -> Vec<(Waiter, Paused)> {
         let pauses = &self.pauses;
         let mut leave = |line: &mut InOrder| {
             let closed = |waiting: &Waiting| pauses.left(&waiting.login, now);

@@ -38,7 +38,7 @@ impl LeaseOptions {
 
 /// Until when this process may act. Shared with everybody who is about to.
 #[derive(Debug)]
-pub struct Standing {
+pub struct Leadership {
     origin: Instant,
     /// Milliseconds after `origin`; zero: not leading.
     until: AtomicU64,
@@ -46,7 +46,7 @@ pub struct Standing {
     alone: bool,
 }
 
-impl Standing {
+impl Leadership {
     pub fn alone() -> Self {
         Self {
             origin: Instant::now(),
@@ -134,12 +134,12 @@ fn evaluate(lease: Option<&Lease>, me: &str, observed: &mut Observed, now: Insta
     if run_out { Claim::Take } else { Claim::Wait }
 }
 
-/// Holds the lease for as long as it is polled; says so in `standing`. Returns when it was lost after it was held.
+/// Holds the lease for as long as it is polled; says so in `leadership`. Returns when it was lost after it was held.
 pub async fn hold(
     client: &Client,
     options: &LeaseOptions,
     clock: &Clock,
-    standing: &Standing,
+    leadership: &Leadership,
     led: &tokio::sync::Notify,
 ) {
     let api: Api<Lease> = Api::namespaced(client.clone(), &options.namespace);
@@ -152,7 +152,7 @@ pub async fn hold(
         let claimed = tokio::time::timeout(renewal, claim).await;
         match &claimed {
             Ok(Ok(true)) => {
-                standing.extend(begun, options.duration);
+                leadership.extend(begun, options.duration);
                 if !leading {
                     tracing::info!(lease = options.name, "leading");
                     leading = true;
@@ -166,7 +166,7 @@ pub async fn hold(
             }
             Err(_) => tracing::warn!(lease = options.name, "lease not renewed in time"),
         }
-        if leading && !standing.lasts(Duration::ZERO) {
+        if leading && !leadership.lasts(Duration::ZERO) {
             break;
         }
         let pause = match claimed {
@@ -176,7 +176,7 @@ pub async fn hold(
         };
         tokio::time::sleep(pause).await;
     }
-    standing.end();
+    leadership.end();
     tracing::warn!(lease = options.name, "no longer leading");
 }
 
@@ -315,11 +315,11 @@ mod tests {
             identity: "me".into(),
             duration: Duration::from_secs(15),
         };
-        let standing = Standing::contested();
-        standing.extend(standing.origin, options.duration);
+        let leadership = Leadership::contested();
+        leadership.extend(leadership.origin, options.duration);
         let lasts_after = |since: Duration| {
-            let now = standing.origin + since;
-            standing.lasts_at(now, options.gives())
+            let now = leadership.origin + since;
+            leadership.lasts_at(now, options.gives())
         };
         assert!(lasts_after(options.renewal()));
         assert!(lasts_after(options.renewal() + options.retry() * 2));
@@ -328,10 +328,10 @@ mod tests {
 
     #[test]
     fn nothing_is_begun_that_could_outlast_the_lease() {
-        let standing = Standing::contested();
-        assert!(!standing.lasts(Duration::ZERO));
-        standing.extend(Instant::now(), Duration::from_secs(15));
-        assert!(standing.lasts(Duration::from_secs(10)));
-        assert!(!standing.lasts(Duration::from_secs(30)));
+        let leadership = Leadership::contested();
+        assert!(!leadership.lasts(Duration::ZERO));
+        leadership.extend(Instant::now(), Duration::from_secs(15));
+        assert!(leadership.lasts(Duration::from_secs(10)));
+        assert!(!leadership.lasts(Duration::from_secs(30)));
     }
 }

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 
 use super::gate::{Beyond, Gate};
-pub use super::gate::{Place, Turn};
-pub use super::pauses::Closed;
+pub use super::gate::{Lane, Place};
+pub use super::pauses::Paused;
 
 /// Requests under way at the API server, watches left out. It serves others too.
 const AT_API_SERVER: usize = 16;
@@ -37,7 +37,7 @@ impl Limits {
     /// Waits for a place at the API server.
     pub async fn enter_api_server(&self) -> Option<Place> {
         // Nobody closes this gate.
-        self.api_server.enter("", Turn::Other).await.ok()
+        self.api_server.enter("", Lane::Other).await.ok()
     }
 
     /// Waits for a place at this issuer. Who waits when it asks this login to wait is sent away like everybody who comes
@@ -46,18 +46,18 @@ impl Limits {
         &self,
         place: &str,
         login: &str,
-        turn: Turn,
+        lane: Lane,
         now: Timestamp,
-    ) -> Result<Place, Closed> {
+    ) -> Result<Place, Paused> {
         let gate = self.gate(place, now);
-        if let Some(closed) = gate.state().pauses.left(login, now) {
-            return Err(closed);
+        if let Some(paused) = gate.state().pauses.left(login, now) {
+            return Err(paused);
         }
-        gate.enter(login, turn).await
+        gate.enter(login, lane).await
     }
 
     /// Whether nobody may ask this issuer with this login now, whoever has a place.
-    pub fn closed(&self, place: &str, login: &str, now: Timestamp) -> Option<Closed> {
+    pub fn paused(&self, place: &str, login: &str, now: Timestamp) -> Option<Paused> {
         let gate = self.known(place)?;
         let state = gate.state();
         state.pauses.left(login, now)
@@ -128,17 +128,17 @@ mod tests {
             &mut self,
             limits: &Arc<Limits>,
             (namespace, pass): (&str, u64),
-            turn: Turn,
+            lane: Lane,
             name: &'static str,
         ) {
             let (to_enter, order) = (limits.clone(), self.order.clone());
             let before = in_line(limits);
             self.waiting
                 .push(tokio::spawn(pass_of(namespace, pass, async move {
-                    let place = to_enter.enter(HERE, name, turn, at(0)).await;
+                    let place = to_enter.enter(HERE, name, lane, at(0)).await;
                     order.lock().unwrap().push(match place {
                         Ok(_) => name,
-                        Err(Closed(_)) => "sent away",
+                        Err(Paused(_)) => "sent away",
                     });
                 })));
             while in_line(limits) == before {
@@ -172,8 +172,8 @@ mod tests {
         let gate = limits.gate(HERE, at(0));
         let mut state = gate.state();
         let mut count = 0;
-        for turn in [Turn::Revoke, Turn::Other] {
-            state.lines(turn).all(|line| {
+        for lane in [Lane::Revoke, Lane::Other] {
+            state.lines(lane).all(|line| {
                 count += line.len();
                 Vec::<()>::new()
             });
@@ -181,11 +181,11 @@ mod tests {
         count
     }
 
-    /// Every place that a turn of this namespace can have.
-    async fn fill(limits: &Limits, namespace: &str, turn: Turn) -> Vec<Place> {
+    /// Every place that this namespace can have in this lane.
+    async fn fill(limits: &Limits, namespace: &str, lane: Lane) -> Vec<Place> {
         let mut inside = Vec::new();
         loop {
-            let enter = pass_of(namespace, 1, limits.enter(HERE, "crowd", turn, at(0)));
+            let enter = pass_of(namespace, 1, limits.enter(HERE, "crowd", lane, at(0)));
             tokio::select! {
                 biased;
                 place = enter => inside.push(place.unwrap()),
@@ -197,14 +197,14 @@ mod tests {
     #[tokio::test]
     async fn namespaces_are_let_in_by_turns_and_within_one_the_earlier_pass_first() {
         let limits = Arc::new(Limits::new(1));
-        let inside = fill(&limits, "crowd", Turn::Other).await;
+        let inside = fill(&limits, "crowd", Lane::Other).await;
         let mut all = Gathering::default();
-        all.add(&limits, ("crowd", 3), Turn::Other, "crowd 3").await;
-        all.add(&limits, ("crowd", 1), Turn::Other, "crowd 1").await;
-        all.add(&limits, ("crowd", 2), Turn::Other, "crowd 2").await;
-        all.add(&limits, ("victim", 9), Turn::Other, "victim 9")
+        all.add(&limits, ("crowd", 3), Lane::Other, "crowd 3").await;
+        all.add(&limits, ("crowd", 1), Lane::Other, "crowd 1").await;
+        all.add(&limits, ("crowd", 2), Lane::Other, "crowd 2").await;
+        all.add(&limits, ("victim", 9), Lane::Other, "victim 9")
             .await;
-        all.add(&limits, ("victim", 8), Turn::Other, "victim 8")
+        all.add(&limits, ("victim", 8), Lane::Other, "victim 8")
             .await;
         drop(inside);
         let order = all.order().await;
@@ -217,12 +217,12 @@ mod tests {
     #[tokio::test]
     async fn waiting_revokes_are_let_in_before_waiting_mints() {
         let limits = Arc::new(Limits::new(1));
-        let inside = fill(&limits, "ns", Turn::Revoke).await;
+        let inside = fill(&limits, "ns", Lane::Revoke).await;
         let mut all = Gathering::default();
-        all.add(&limits, ("ns", 1), Turn::Other, "mint 1").await;
-        all.add(&limits, ("ns", 2), Turn::Other, "mint 2").await;
-        all.add(&limits, ("ns", 3), Turn::Revoke, "revoke 3").await;
-        all.add(&limits, ("ns", 4), Turn::Revoke, "revoke 4").await;
+        all.add(&limits, ("ns", 1), Lane::Other, "mint 1").await;
+        all.add(&limits, ("ns", 2), Lane::Other, "mint 2").await;
+        all.add(&limits, ("ns", 3), Lane::Revoke, "revoke 3").await;
+        all.add(&limits, ("ns", 4), Lane::Revoke, "revoke 4").await;
         drop(inside);
         let order = all.order().await;
         assert_eq!(order, ["revoke 3", "revoke 4", "mint 1", "mint 2"]);
@@ -231,12 +231,12 @@ mod tests {
     #[tokio::test]
     async fn a_full_gate_does_not_hold_up_revokes() {
         let limits = Limits::new(8);
-        let mints = fill(&limits, "ns", Turn::Other).await;
+        let mints = fill(&limits, "ns", Lane::Other).await;
         assert_eq!(mints.len(), 8);
-        let revokes = fill(&limits, "ns", Turn::Revoke).await;
+        let revokes = fill(&limits, "ns", Lane::Revoke).await;
         assert_eq!(revokes.len(), BEYOND);
         drop(mints);
-        let mints = fill(&limits, "ns", Turn::Other).await;
+        let mints = fill(&limits, "ns", Lane::Other).await;
         assert_eq!(mints.len(), 8 - BEYOND, "no more in all than for everybody");
     }
 
@@ -259,61 +259,61 @@ mod tests {
     #[tokio::test]
     async fn whoever_gives_up_does_not_take_the_place_along() {
         let limits = Arc::new(Limits::new(1));
-        let inside = fill(&limits, "ns", Turn::Revoke).await;
+        let inside = fill(&limits, "ns", Lane::Revoke).await;
         let mut all = Gathering::default();
-        all.add(&limits, ("ns", 1), Turn::Revoke, "gave up").await;
+        all.add(&limits, ("ns", 1), Lane::Revoke, "gave up").await;
         let gone = all.waiting.remove(0);
         gone.abort();
         assert!(gone.await.unwrap_err().is_cancelled());
         drop(inside);
-        let next = limits.enter(HERE, "next", Turn::Other, at(0)).await;
+        let next = limits.enter(HERE, "next", Lane::Other, at(0)).await;
         assert!(next.is_ok());
     }
 
     #[tokio::test]
     async fn a_throttled_login_is_sent_away_from_that_issuer_and_others_are_not() {
         let limits = Arc::new(Limits::new(1));
-        let inside = fill(&limits, "ns", Turn::Revoke).await;
+        let inside = fill(&limits, "ns", Lane::Revoke).await;
         let mut all = Gathering::default();
-        all.add(&limits, ("ns", 1), Turn::Revoke, "ann").await;
-        all.add(&limits, ("ns", 2), Turn::Other, "bob").await;
+        all.add(&limits, ("ns", 1), Lane::Revoke, "ann").await;
+        all.add(&limits, ("ns", 2), Lane::Other, "bob").await;
         limits.close(HERE, "ann", at(0), seconds(60));
         drop(inside);
         assert_eq!(all.order().await, ["sent away", "bob"]);
-        for turn in [Turn::Revoke, Turn::Other] {
-            let sent_away = limits.enter(HERE, "ann", turn, at(20)).await.unwrap_err();
-            assert_eq!(sent_away, Closed(seconds(40)), "the remaining wait is told");
+        for lane in [Lane::Revoke, Lane::Other] {
+            let sent_away = limits.enter(HERE, "ann", lane, at(20)).await.unwrap_err();
+            assert_eq!(sent_away, Paused(seconds(40)), "the remaining wait is told");
         }
-        assert_eq!(limits.closed(HERE, "ann", at(59)), Some(Closed(seconds(1))));
-        assert_eq!(limits.closed(HERE, "bob", at(59)), None);
+        assert_eq!(limits.paused(HERE, "ann", at(59)), Some(Paused(seconds(1))));
+        assert_eq!(limits.paused(HERE, "bob", at(59)), None);
         let elsewhere = limits
-            .enter("gitlab there", "ann", Turn::Other, at(20))
+            .enter("gitlab there", "ann", Lane::Other, at(20))
             .await;
         assert!(elsewhere.is_ok(), "other issuers are not held up");
-        assert!(limits.enter(HERE, "ann", Turn::Other, at(60)).await.is_ok());
+        assert!(limits.enter(HERE, "ann", Lane::Other, at(60)).await.is_ok());
     }
 
     #[tokio::test]
     async fn a_second_throttled_login_closes_the_gate_for_everybody() {
         let limits = Arc::new(Limits::new(1));
-        let inside = fill(&limits, "ns", Turn::Revoke).await;
+        let inside = fill(&limits, "ns", Lane::Revoke).await;
         let mut all = Gathering::default();
-        all.add(&limits, ("ns", 1), Turn::Other, "cid").await;
+        all.add(&limits, ("ns", 1), Lane::Other, "cid").await;
         limits.close(HERE, "ann", at(0), seconds(60));
         limits.close(HERE, "bob", at(0), seconds(30));
         assert_eq!(all.order().await, ["sent away"]);
         drop(inside);
         assert_eq!(
-            limits.closed(HERE, "cid", at(20)),
-            Some(Closed(seconds(10)))
+            limits.paused(HERE, "cid", at(20)),
+            Some(Paused(seconds(10)))
         );
     }
 
     #[tokio::test]
     async fn an_issuer_that_nobody_uses_is_forgotten() {
         let limits = Limits::new(1);
-        let used = limits.enter("used", "ann", Turn::Other, at(0)).await;
-        drop(limits.enter("left", "ann", Turn::Other, at(0)).await);
+        let used = limits.enter("used", "ann", Lane::Other, at(0)).await;
+        drop(limits.enter("left", "ann", Lane::Other, at(0)).await);
         limits.close("paused", "ann", at(0), seconds(60));
         let known = |now| {
             limits.gate("new", now);

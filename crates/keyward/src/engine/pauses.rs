@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 /// The issuer asked for a pause, and it is still this long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Closed(pub SignedDuration);
+pub struct Paused(pub SignedDuration);
 
 /// Pauses of one issuer.
 #[derive(Debug, Default)]
@@ -33,10 +33,10 @@ impl Pause {
 
 impl Pauses {
     /// How long this login has to wait still.
-    pub(super) fn left(&self, login: &str, now: Timestamp) -> Option<Closed> {
+    pub(super) fn left(&self, login: &str, now: Timestamp) -> Option<Paused> {
         let own = self.logins.get(login).and_then(|pause| pause.left(now));
         let all = self.everybody.and_then(|pause| pause.left(now));
-        own.max(all).map(Closed)
+        own.max(all).map(Paused)
     }
 
     /// This login was asked to wait. No pause ends earlier than it would have.
@@ -82,7 +82,7 @@ mod tests {
     fn a_pause_is_for_the_login_that_was_asked_and_for_no_other() {
         let mut pauses = Pauses::default();
         pauses.add("ann", at(0), seconds(90));
-        assert_eq!(pauses.left("ann", at(20)), Some(Closed(seconds(70))));
+        assert_eq!(pauses.left("ann", at(20)), Some(Paused(seconds(70))));
         assert_eq!(pauses.left("bob", at(20)), None);
         assert_eq!(pauses.left("ann", at(90)), None);
         assert!(pauses.are_over(at(90)));
@@ -93,8 +93,8 @@ mod tests {
         let mut pauses = Pauses::default();
         pauses.add("ann", at(0), seconds(90));
         pauses.add("bob", at(10), seconds(60));
-        assert_eq!(pauses.left("cid", at(20)), Some(Closed(seconds(50))));
-        assert_eq!(pauses.left("ann", at(20)), Some(Closed(seconds(70))));
+        assert_eq!(pauses.left("cid", at(20)), Some(Paused(seconds(50))));
+        assert_eq!(pauses.left("ann", at(20)), Some(Paused(seconds(70))));
         assert_eq!(pauses.left("cid", at(70)), None);
     }
 
@@ -112,15 +112,15 @@ mod tests {
         let mut pauses = Pauses::default();
         pauses.add("ann", at(0), seconds(60));
         pauses.add("ann", at(0), seconds(5));
-        assert_eq!(pauses.left("ann", at(10)), Some(Closed(seconds(50))));
+        assert_eq!(pauses.left("ann", at(10)), Some(Paused(seconds(50))));
         pauses.add("ann", at(10), seconds(60));
-        assert_eq!(pauses.left("ann", at(69)), Some(Closed(seconds(1))));
+        assert_eq!(pauses.left("ann", at(69)), Some(Paused(seconds(1))));
     }
 
     #[test]
     fn a_clock_that_was_set_back_makes_no_pause_longer_than_was_asked() {
         let mut pauses = Pauses::default();
         pauses.add("ann", at(100_000), seconds(60));
-        assert_eq!(pauses.left("ann", at(0)), Some(Closed(seconds(60))));
+        assert_eq!(pauses.left("ann", at(0)), Some(Paused(seconds(60))));
     }
 }

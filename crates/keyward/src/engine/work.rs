@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::controller::{Controller, Outcome};
 use super::inputs::Dependents;
-use super::lease::{self, Standing};
+use super::lease::{self, Leadership};
 use super::limits::Limits;
 use super::logins::Logins;
 use super::passes::Passes;
@@ -47,10 +47,10 @@ impl Engine {
         clock: Clock,
     ) -> Result<Self, Fault> {
         let cluster = cluster(&client, options.effect_timeout).await?;
-        let standing = if options.lease.is_some() {
-            Standing::contested()
+        let leadership = if options.lease.is_some() {
+            Leadership::contested()
         } else {
-            Standing::alone()
+            Leadership::alone()
         };
         let identity = options
             .lease
@@ -76,7 +76,7 @@ impl Engine {
             ready,
             started: Mutex::new(clock.now()),
             clock,
-            standing,
+            leadership,
             pruned: Pruned::default(),
             nonce: AtomicI64::new(0),
         };
@@ -104,7 +104,7 @@ impl Engine {
                 &world.client,
                 &lease,
                 &world.clock,
-                &world.standing,
+                &world.leadership,
                 &elected,
             );
             let lead = async {

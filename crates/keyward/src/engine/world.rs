@@ -13,8 +13,8 @@ use sources::{Source, SourceError};
 
 use super::controller::Controller;
 use super::inputs::Dependents;
-use super::lease::{LeaseOptions, Standing};
-use super::limits::{Closed, Limits, Place, Turn};
+use super::lease::{Leadership, LeaseOptions};
+use super::limits::{Lane, Limits, Paused, Place};
 use super::logins::Logins;
 use super::queue::Queue;
 use super::status::Pruned;
@@ -93,7 +93,7 @@ pub struct World {
     pub taken_names: TakenNames,
     pub ready: Readiness,
     pub clock: Clock,
-    pub(super) standing: Standing,
+    pub(super) leadership: Leadership,
     pub(super) pruned: Pruned,
     pub(super) limits: Limits,
     pub(super) started: Mutex<Timestamp>,
@@ -153,7 +153,7 @@ impl World {
         act: &'static str,
         request: impl Future<Output = Result<T, SourceError>>,
     ) -> Result<T, Trouble> {
-        let _place = self.place_at(source, act, Turn::Other).await?;
+        let _place = self.place_at(source, act, Lane::Other).await?;
         self.at_issuer_unlimited(source, act, request).await
     }
 
@@ -166,8 +166,8 @@ impl World {
         request: impl Future<Output = Result<T, SourceError>>,
     ) -> Result<T, Trouble> {
         this_pass::comes_to(place, |key, must| self.queue.comes_to(key, place, must)).await;
-        let entered = self.limits.enter(place, login, Turn::Other, self.now());
-        let _place = entered.await.map_err(|closed| sent_away(act, closed))?;
+        let entered = self.limits.enter(place, login, Lane::Other, self.now());
+        let _place = entered.await.map_err(|paused| sent_away(act, paused))?;
         self.ask((place, login), act, request).await
     }
 
@@ -177,11 +177,11 @@ impl World {
         &self,
         source: &Arc<dyn Source>,
         act: &'static str,
-        turn: Turn,
+        lane: Lane,
     ) -> Result<Place, Trouble> {
         let (place, login) = (source.place(), source.login_name());
-        let entered = self.limits.enter(place, login, turn, self.now()).await;
-        entered.map_err(|closed| sent_away(act, closed))
+        let entered = self.limits.enter(place, login, lane, self.now()).await;
+        entered.map_err(|paused| sent_away(act, paused))
     }
 
     /// As [`World::at_issuer`], for who has a place already and for what is no load on the issuer while it waits.
@@ -209,8 +209,8 @@ impl World {
         act: &'static str,
         request: impl Future<Output = Result<T, SourceError>>,
     ) -> Result<T, Trouble> {
-        if let Some(closed) = self.limits.closed(place, login, self.now()) {
-            return Err(sent_away(act, closed));
+        if let Some(paused) = self.limits.paused(place, login, self.now()) {
+            return Err(sent_away(act, paused));
         }
         let begun = Instant::now();
         let result = match tokio::time::timeout(self.options.effect_timeout, request).await {
@@ -242,7 +242,7 @@ impl World {
 
     /// Whether the lease is ours, or none is needed.
     pub fn leads(&self) -> bool {
-        self.standing.lasts(Duration::ZERO)
+        self.leadership.lasts(Duration::ZERO)
     }
 
     /// Minting and destroying is begun only while the lease outlasts it, as far as it can.
@@ -261,7 +261,7 @@ impl World {
         let request = self.options.effect_timeout;
         let lease = self.options.lease.as_ref();
         let needed = lease.map_or(request, |lease| request.min(lease.gives()));
-        if self.standing.lasts(needed) {
+        if self.leadership.lasts(needed) {
             Ok(())
         } else {
             Err(Fault::Deposed(act))
@@ -270,7 +270,7 @@ impl World {
 }
 
 /// Not sent: the issuer asked somebody with our login to wait, or everybody.
-fn sent_away(act: &str, Closed(left): Closed) -> Trouble {
+fn sent_away(act: &str, Paused(left): Paused) -> Trouble {
     let detail =
         format!("{act}: the issuer asked for a pause, which is kept by all whom it concerns");
     Trouble {

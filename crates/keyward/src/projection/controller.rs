@@ -73,7 +73,7 @@ pub trait Projection: Send + Sync + fmt::Debug + 'static {
         reader: &mut Reader<'_>,
     ) -> Result<Self::Seen, Fault>;
 
-    /// What follows from that. Pure: the same sight at the same time gives the same plan.
+    /// What follows from that. Pure: the same seen at the same time gives the same plan.
     fn plan(&self, seen: &Self::Seen, now: Timestamp) -> Plan;
 }
 

@@ -118,7 +118,7 @@ fn keep(seen: &Seen, record: Option<&Record>) -> Next {
         Known::NotAsked => Next::Look,
         Known::Failed(trouble) => Next::trouble(trouble),
         Known::Is(Some(found)) if !found.ours => foreign(wish),
-        Known::Is(Some(found)) if has(&found.state, &wish.thing) => Next::rest(Because::UpToDate),
+        Known::Is(Some(found)) if has(&found.state, &wish.thing) => Next::rest(Because::AsWanted),
         Known::Is(_) => Next::Do(Act::Put),
     }
 }
@@ -225,7 +225,7 @@ mod tests {
         let rests = |next: Next, because: Because| matches!(next, Next::Rest { because: is, .. } if is == because);
         assert!(rests(
             decide(&seen(false, thing(true, 1))),
-            Because::UpToDate
+            Because::AsWanted
         ));
         assert_eq!(decide(&seen(false, thing(true, 2))), Next::Do(Act::Put));
         assert!(rests(

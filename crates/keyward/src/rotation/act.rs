@@ -15,10 +15,10 @@ use sources::{Proof, Source, Values};
 use super::ask::{open, open_to_end};
 use super::claim::claim;
 use super::mint::mint;
-use super::observe::Sight;
+use super::observe::Observation;
 use super::secrets::{self, Record};
-use super::{annotations, events, inherit, recorded, report};
-use crate::engine::limits::Turn;
+use super::{annotations, events, predecessor, recorded, report};
+use crate::engine::limits::Lane;
 use crate::engine::names;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
@@ -26,37 +26,37 @@ use crate::engine::world::World;
 /// Performs exactly this step.
 pub async fn act(
     world: &World,
-    sight: &mut Sight,
+    observed: &mut Observation,
     step: &Step,
     decision: &Decision,
 ) -> Result<(), Fault> {
     match step {
-        Step::Record { change, ledger } => record(world, sight, *change, ledger).await,
-        Step::Draft(version) => draft(world, sight, *version).await,
-        Step::Claim(version) => claim(world, sight, *version).await,
-        Step::Mint(version) => mint(world, sight, *version).await,
-        Step::Store(version) => store(world, sight, *version).await,
-        Step::Mirror => report::write(world, sight, decision).await,
+        Step::Record { change, ledger } => record(world, observed, *change, ledger).await,
+        Step::Draft(version) => draft(world, observed, *version).await,
+        Step::Claim(version) => claim(world, observed, *version).await,
+        Step::Mint(version) => mint(world, observed, *version).await,
+        Step::Store(version) => store(world, observed, *version).await,
+        Step::Mirror => report::write(world, observed, decision).await,
         // A draft has no finalizer of ours, so that the same delete is its end.
         Step::Fence { secret, uid, .. } | Step::Discard { secret, uid, .. } => {
-            fence(world, sight, secret, uid).await
+            fence(world, observed, secret, uid).await
         }
         Step::Revoke { version, id } => {
-            revoke(world, sight, *version, id).await?;
-            sight.revoked.push(*version);
+            revoke(world, observed, *version, id).await?;
+            observed.revoked.push(*version);
             Ok(())
         }
-        Step::Sweep { version, id } => sweep(world, sight, *version, id).await,
-        Step::Release { secret, uid, .. } => release(world, sight, secret, uid).await,
-        Step::LetGo { secret, uid, .. } => let_go(world, sight, secret, uid).await,
+        Step::Sweep { version, id } => sweep(world, observed, *version, id).await,
+        Step::Release { secret, uid, .. } => release(world, observed, secret, uid).await,
+        Step::LetGo { secret, uid, .. } => let_go(world, observed, secret, uid).await,
         Step::TakeOver { uid, version, .. } => {
-            inherit::take_over(world, sight, uid, *version).await
+            predecessor::take_over(world, observed, uid, *version).await
         }
-        Step::Unprotect { uid, .. } => inherit::unprotect(world, sight, uid).await,
-        Step::Mend { uid, .. } => recorded::mend(world, sight, uid).await,
-        Step::Annotate => annotations::write(world, sight).await,
-        Step::Warn { version, because } => warn(world, sight, *version, *because).await,
-        Step::Unguard => unguard(world, sight).await,
+        Step::Unprotect { uid, .. } => predecessor::unprotect(world, observed, uid).await,
+        Step::Mend { uid, .. } => recorded::mend(world, observed, uid).await,
+        Step::Annotate => annotations::write(world, observed).await,
+        Step::Warn { version, because } => warn(world, observed, *version, *because).await,
+        Step::Unguard => unguard(world, observed).await,
     }
 }
 
@@ -64,42 +64,42 @@ pub async fn act(
 /// *If it dies here:* either the old or the new ledger stands. *Safe to repeat because* a second write is refused.
 async fn record(
     world: &World,
-    sight: &mut Sight,
+    observed: &mut Observation,
     change: Change,
     ledger: &Ledger,
 ) -> Result<(), Fault> {
-    let mut finalizers = sight.object.finalizers().to_vec();
-    let ours = sight.kind.finalizer();
-    if sight.object.metadata.deletion_timestamp.is_none()
+    let mut finalizers = observed.object.finalizers().to_vec();
+    let ours = observed.kind.finalizer();
+    if observed.object.metadata.deletion_timestamp.is_none()
         && !finalizers.iter().any(|finalizer| finalizer == ours)
     {
         finalizers.push(ours.to_owned());
     }
     let mut ledger = ledger.clone();
-    let chosen = choose_the_value(world, sight, change, &mut ledger);
+    let chosen = choose_the_value(world, observed, change, &mut ledger);
     let patch = json!({ "metadata": {
-        "resourceVersion": sight.object.resource_version(),
-        "annotations": { names::LEDGER: ledger.write(&sight.bearer) },
+        "resourceVersion": observed.object.resource_version(),
+        "annotations": { names::LEDGER: ledger.write(&observed.bearer) },
         "finalizers": finalizers,
     } });
-    let object = patch_resource(world, sight, "writing the ledger", &patch).await?;
-    sight.saw_object(object);
-    sight.chosen = chosen;
-    sight.failed = None;
+    let object = patch_resource(world, observed, "writing the ledger", &patch).await?;
+    observed.saw_object(object);
+    observed.chosen = chosen;
+    observed.failed = None;
     // Looked for once more before the resource goes.
-    sight.heirlooms = None;
+    observed.left_by_predecessor = None;
     // The number of one that is struck out may be another's, of a predecessor's Secret that somebody else takes over.
-    sight.revoked.retain(|version| ledger.records(*version));
+    observed.revoked.retain(|version| ledger.records(*version));
     let kept = |version| ledger.records(version);
-    sight.referrers.retain(|answer| kept(answer.about));
-    sight.ended.retain(|answer| kept(answer.about));
-    sight.absent = (sight.absent.take()).filter(|answer| ledger.records(answer.about));
+    observed.referrers.retain(|answer| kept(answer.about));
+    observed.ended.retain(|answer| kept(answer.about));
+    observed.absent = (observed.absent.take()).filter(|answer| ledger.records(answer.about));
     if change == Change::Leave {
         // The attempt is closed only now: what the issuer had before may lack what it made last.
-        sight.issued = Known::NotAsked;
-        sight.read_after_listing = false;
+        observed.issued = Known::NotAsked;
+        observed.read_after_listing = false;
     }
-    sight.mine = match change {
+    observed.mine = match change {
         Change::Intent | Change::Bump | Change::Brought => {
             ledger.intent.as_ref().map(|intent| intent.version)
         }
@@ -123,15 +123,15 @@ async fn record(
 /// Where we choose the value of a new attempt: chooses it, and notes in the ledger what it will be known by.
 fn choose_the_value(
     world: &World,
-    sight: &Sight,
+    observed: &Observation,
     change: Change,
     ledger: &mut Ledger,
 ) -> Option<(Version, Values)> {
     let begins = matches!(change, Change::Intent | Change::Bump);
-    let chosen = sight.kind.terms(&sight.object).issuer.minting == Minting::Chosen;
+    let chosen = observed.kind.terms(&observed.object).issuer.minting == Minting::Chosen;
     let intent = ledger.intent.as_mut().filter(|_| begins && chosen)?;
-    let source = open(sight).ok()?;
-    let mark = sight.owner(world).mark(intent.version);
+    let source = open(observed).ok()?;
+    let mark = observed.owner(world).mark(intent.version);
     let values = source.draft(&mark, &world.random());
     intent.chosen = Some(secrets::commitment(&values));
     Some((intent.version, values))
@@ -139,11 +139,11 @@ fn choose_the_value(
 
 async fn patch_resource(
     world: &World,
-    sight: &Sight,
+    observed: &Observation,
     act: &'static str,
     patch: &serde_json::Value,
 ) -> Result<DynamicObject, Fault> {
-    let api = world.resources(sight.kind.as_ref(), &sight.namespace());
+    let api = world.resources(observed.kind.as_ref(), &observed.namespace());
     let params = PatchParams {
         field_manager: Some(names::MANAGER.into()),
         ..PatchParams::default()
@@ -151,23 +151,23 @@ async fn patch_resource(
     let mut object = world
         .timed(
             act,
-            api.patch(&sight.object.name_any(), &params, &Patch::Merge(patch)),
+            api.patch(&observed.object.name_any(), &params, &Patch::Merge(patch)),
         )
         .await?;
-    object.types.clone_from(&sight.object.types);
+    object.types.clone_from(&observed.object.types);
     Ok(object)
 }
 
 /// *Guarantees:* the value to be used for this version, which the ledger knows by its digest, is stored before the issuer
 /// hears of it. *If it dies here:* the draft is there, or it is not. *Safe to repeat because* one with that value that is
 /// there already is used, and no other.
-async fn draft(world: &World, sight: &mut Sight, version: Version) -> Result<(), Fault> {
+async fn draft(world: &World, observed: &mut Observation, version: Version) -> Result<(), Fault> {
     let act = "storing the draft";
-    let chosen = sight.chosen.as_ref().filter(|(of, _)| *of == version);
+    let chosen = observed.chosen.as_ref().filter(|(of, _)| *of == version);
     let (_, values) = chosen.ok_or(Fault::Outrun(act))?;
     let commitment = secrets::commitment(values);
-    let secret = secrets::draft(sight.kind.as_ref(), &sight.object, version, values);
-    create_or_find(world, sight, act, secret, |found, kind| {
+    let secret = secrets::draft(observed.kind.as_ref(), &observed.object, version, values);
+    create_or_find(world, observed, act, secret, |found, kind| {
         let ours = secrets::read(kind, found).is_some_and(|stored| stored.version == version);
         ours && secrets::commitment_of(found) == commitment
     })
@@ -177,12 +177,12 @@ async fn draft(world: &World, sight: &mut Sight, version: Version) -> Result<(),
 /// Creates a Secret; one that is there already counts if it is the very same of ours.
 async fn create_or_find(
     world: &World,
-    sight: &mut Sight,
+    observed: &mut Observation,
     act: &'static str,
     mut secret: Secret,
     same: impl Fn(&Secret, &dyn super::Kind) -> bool,
 ) -> Result<(), Fault> {
-    let api = world.secrets(&sight.namespace());
+    let api = world.secrets(&observed.namespace());
     let name = secret.name_any();
     secrets::made_at(&mut secret, world.now());
     let params = PostParams {
@@ -191,16 +191,16 @@ async fn create_or_find(
     };
     match world.timed(act, api.create(&params, &secret)).await {
         Ok(created) => {
-            sight.stored.extend(created.uid().map(SecretUid::from));
-            sight.saw_secret(created);
+            observed.stored.extend(created.uid().map(SecretUid::from));
+            observed.saw_secret(created);
             Ok(())
         }
         Err(Fault::Outrun(_)) => {
             let found = world.timed(act, api.get(&name)).await?;
             let ours = found.labels().get(names::OWNER_UID).map(String::as_str)
-                == sight.object.uid().as_deref();
-            if ours && same(&found, sight.kind.as_ref()) {
-                sight.saw_secret(found);
+                == observed.object.uid().as_deref();
+            if ours && same(&found, observed.kind.as_ref()) {
+                observed.saw_secret(found);
                 return Ok(());
             }
             let detail =
@@ -214,9 +214,9 @@ async fn create_or_find(
 /// *Guarantees:* value and record become visible together. *If it dies here:* the Secret is complete or not there.
 /// *Safe to repeat because* a Secret of this version that is there already is the same one, and a changed target
 /// refuses the write.
-async fn store(world: &World, sight: &mut Sight, version: Version) -> Result<(), Fault> {
+async fn store(world: &World, observed: &mut Observation, version: Version) -> Result<(), Fault> {
     let act = "storing the Secret";
-    let fresh = sight
+    let fresh = observed
         .in_hand
         .clone()
         .filter(|fresh| fresh.version == version)
@@ -224,23 +224,23 @@ async fn store(world: &World, sight: &mut Sight, version: Version) -> Result<(),
     let record = Record {
         version,
         id: fresh.id.clone(),
-        print: print_of_the_attempt(sight, version).ok_or(Fault::Outrun(act))?,
+        print: print_of_the_attempt(observed, version).ok_or(Fault::Outrun(act))?,
         minted: world.now(),
         expires: fresh.expires,
     };
-    let terms = sight.kind.terms(&sight.object);
+    let terms = observed.kind.terms(&observed.object);
     if terms.policy.delivery == Delivery::Versioned {
-        return store_version(world, sight, &record, &fresh.values).await;
+        return store_version(world, observed, &record, &fresh.values).await;
     }
-    let known = target_of(sight).ok_or(Fault::Outrun(act))?;
+    let known = target_of(observed).ok_or(Fault::Outrun(act))?;
     let target = known.name_any();
     let digest = terms.issuer.minting != Minting::Provided;
     // It was asked for with the spec that the attempt records, whatever that says by now.
-    let made = sight.as_minted(version);
-    let made = made.as_ref().unwrap_or(&sight.object);
-    let wish = sight.kind.wish(&sight.object).ok();
+    let made = observed.as_minted(version);
+    let made = made.as_ref().unwrap_or(&observed.object);
+    let wish = observed.kind.wish(&observed.object).ok();
     let swapped = secrets::swapped(
-        sight.kind.as_ref(),
+        observed.kind.as_ref(),
         known,
         made,
         &record,
@@ -248,37 +248,37 @@ async fn store(world: &World, sight: &mut Sight, version: Version) -> Result<(),
         digest,
         wish.as_ref(),
     );
-    let api = world.secrets(&sight.namespace());
+    let api = world.secrets(&observed.namespace());
     // A replace carries the resourceVersion that was read, so that a changed Secret refuses it.
     let seen = world
         .timed(act, api.replace(&target, &PostParams::default(), &swapped))
         .await?;
-    sight.stored.extend(seen.uid().map(SecretUid::from));
-    sight.saw_secret(seen);
+    observed.stored.extend(seen.uid().map(SecretUid::from));
+    observed.saw_secret(seen);
     Ok(())
 }
 
 /// What the credential was asked to be. The spec may say something else by now, or nothing that makes sense.
-fn print_of_the_attempt(sight: &Sight, version: Version) -> Option<Fingerprint> {
-    let ledger = super::facts::ledger(sight).into_ledger();
+fn print_of_the_attempt(observed: &Observation, version: Version) -> Option<Fingerprint> {
+    let ledger = super::facts::ledger(observed).into_ledger();
     let intent = ledger.and_then(|ledger| ledger.intent);
     if let Some(intent) = intent.filter(|intent| intent.version == version) {
         return Some(intent.print);
     }
-    let wish = sight.kind.wish(&sight.object).ok()?;
-    Some(sight.print_of(wish.print))
+    let wish = observed.kind.wish(&observed.object).ok()?;
+    Some(observed.print_of(wish.print))
 }
 
 /// The one Secret of in-place delivery: the one the spec names, or, where that makes no sense, the one we have.
-fn target_of(sight: &Sight) -> Option<&Secret> {
-    let named = sight
+fn target_of(observed: &Observation) -> Option<&Secret> {
+    let named = observed
         .kind
-        .wish(&sight.object)
+        .wish(&observed.object)
         .ok()
         .and_then(|wish| wish.target);
-    sight.secrets.iter().find(|secret| match &named {
+    observed.secrets.iter().find(|secret| match &named {
         Some(named) => secret.name_any() == named.as_str(),
-        None => secrets::read(sight.kind.as_ref(), secret)
+        None => secrets::read(observed.kind.as_ref(), secret)
             .is_some_and(|stored| stored.role == Role::Target),
     })
 }
@@ -286,18 +286,24 @@ fn target_of(sight: &Sight) -> Option<&Secret> {
 /// The Secret of one version, under the first name that nobody else has.
 async fn store_version(
     world: &World,
-    sight: &mut Sight,
+    observed: &mut Observation,
     record: &Record,
     values: &Values,
 ) -> Result<(), Fault> {
     let act = "storing the Secret";
-    let names = sight
+    let names = observed
         .kind
-        .secret_names(&sight.object, record.version, &record.id);
+        .secret_names(&observed.object, record.version, &record.id);
     let mut taken = Fault::Outrun(act);
     for name in names {
-        let secret = secrets::finished(sight.kind.as_ref(), &sight.object, &name, record, values);
-        let stored = create_or_find(world, sight, act, secret, |found, kind| {
+        let secret = secrets::finished(
+            observed.kind.as_ref(),
+            &observed.object,
+            &name,
+            record,
+            values,
+        );
+        let stored = create_or_find(world, observed, act, secret, |found, kind| {
             secrets::read(kind, found).is_some_and(|stored| {
                 let same = stored.version == record.version;
                 let whole = stored.intact && !stored.leaving;
@@ -319,12 +325,12 @@ async fn store_version(
 /// *Safe to repeat because* deleting twice is the same, and the uid keeps a namesake safe.
 async fn fence(
     world: &World,
-    sight: &mut Sight,
+    observed: &mut Observation,
     name: &SecretName,
     uid: &SecretUid,
 ) -> Result<(), Fault> {
     world.may_begin("deleting a Secret")?;
-    let api = world.secrets(&sight.namespace());
+    let api = world.secrets(&observed.namespace());
     let params = DeleteParams {
         preconditions: Some(Preconditions {
             uid: Some(uid.to_string()),
@@ -339,9 +345,9 @@ async fn fence(
         either::Either::Left(secret)
             if secret.metadata.deletion_timestamp.is_some() && !secret.finalizers().is_empty() =>
         {
-            sight.saw_secret(secret);
+            observed.saw_secret(secret);
         }
-        either::Either::Left(_) | either::Either::Right(_) => sight.lost_secret(uid.as_str()),
+        either::Either::Left(_) | either::Either::Right(_) => observed.lost_secret(uid.as_str()),
     }
     Ok(())
 }
@@ -350,47 +356,47 @@ async fn fence(
 /// stands until that is confirmed. *Safe to repeat because* one that is gone already counts as ended.
 async fn revoke(
     world: &World,
-    sight: &mut Sight,
+    observed: &mut Observation,
     version: Version,
     id: &IssuedId,
 ) -> Result<(), Fault> {
-    let source = open_to_end(world, sight, version)
+    let source = open_to_end(world, observed, version)
         .await
         .map_err(Fault::Issuer)?;
-    revoke_at(world, sight, version, id, &source).await
+    revoke_at(world, observed, version, id, &source).await
 }
 
 /// As [`revoke`], of what no ledger records: it is ended where it was found.
 async fn sweep(
     world: &World,
-    sight: &mut Sight,
+    observed: &mut Observation,
     version: Version,
     id: &IssuedId,
 ) -> Result<(), Fault> {
-    let found = sight.elsewhere.iter().find(|(listed, _)| listed == id);
+    let found = observed.elsewhere.iter().find(|(listed, _)| listed == id);
     match found.map(|(_, source)| source.clone()) {
-        Some(source) => revoke_at(world, sight, version, id, &source).await,
-        None => revoke(world, sight, version, id).await,
+        Some(source) => revoke_at(world, observed, version, id, &source).await,
+        None => revoke(world, observed, version, id).await,
     }
 }
 
 async fn revoke_at(
     world: &World,
-    sight: &mut Sight,
+    observed: &mut Observation,
     version: Version,
     id: &IssuedId,
     source: &Arc<dyn Source>,
 ) -> Result<(), Fault> {
-    let values = sight.values_of(version, id);
+    let values = observed.values_of(version, id);
     let _place = world
-        .place_at(source, "revoke", Turn::Revoke)
+        .place_at(source, "revoke", Lane::Revoke)
         .await
         .map_err(Fault::Issuer)?;
     world.may_begin("revoking")?;
-    let mark = sight.mark_of(world, version, id);
+    let mark = observed.mark_of(world, version, id);
     let proof = Proof {
         mark: &mark,
-        recorded: sight.has_a_guarded_record_of(id),
+        recorded: observed.has_a_guarded_record_of(id),
         values: values.as_ref(),
     };
     let asked = source.revoke(&proof, id);
@@ -398,7 +404,7 @@ async fn revoke_at(
         .at_issuer_unlimited(source, "revoke", asked)
         .await
         .map_err(Fault::Issuer)?;
-    if let Known::Is(listing) = &mut sight.issued {
+    if let Known::Is(listing) = &mut observed.issued {
         listing.retain(|issued| issued.id != *id);
     }
     Ok(())
@@ -408,17 +414,17 @@ async fn revoke_at(
 /// *Safe to repeat because* the write is refused if anything changed.
 async fn release(
     world: &World,
-    sight: &mut Sight,
+    observed: &mut Observation,
     name: &SecretName,
     uid: &SecretUid,
 ) -> Result<(), Fault> {
     let act = "releasing a Secret";
     let is_it = |secret: &&Secret| secret.uid().as_deref() == Some(uid.as_str());
-    let mut known = sight.secrets.iter().find(is_it).cloned();
+    let mut known = observed.secrets.iter().find(is_it).cloned();
     if known.is_none() {
         // One that only looks like ours was never read whole.
-        sight.lookalikes.retain(|one| one.uid != *uid);
-        let api = world.secrets(&sight.namespace());
+        observed.lookalikes.retain(|one| one.uid != *uid);
+        let api = world.secrets(&observed.namespace());
         let found = world.timed(act, api.get_opt(name.as_str())).await?;
         known = found.filter(|found| is_it(&found));
     }
@@ -428,11 +434,11 @@ async fn release(
     let rest: Vec<&String> = known
         .finalizers()
         .iter()
-        .filter(|finalizer| *finalizer != sight.kind.secret_finalizer())
+        .filter(|finalizer| *finalizer != observed.kind.secret_finalizer())
         .collect();
     let patch =
         json!({ "metadata": { "resourceVersion": known.resource_version(), "finalizers": rest } });
-    let api = world.secrets(&sight.namespace());
+    let api = world.secrets(&observed.namespace());
     let seen = world
         .timed(
             act,
@@ -440,9 +446,9 @@ async fn release(
         )
         .await?;
     if seen.finalizers().is_empty() && seen.metadata.deletion_timestamp.is_some() {
-        sight.lost_secret(uid.as_str());
-    } else if sight.secrets.iter().any(|secret| is_it(&secret)) {
-        sight.saw_secret(seen);
+        observed.lost_secret(uid.as_str());
+    } else if observed.secrets.iter().any(|secret| is_it(&secret)) {
+        observed.saw_secret(seen);
     }
     Ok(())
 }
@@ -452,12 +458,12 @@ async fn release(
 /// *Safe to repeat because* the write is refused if anything changed.
 async fn let_go(
     world: &World,
-    sight: &mut Sight,
+    observed: &mut Observation,
     name: &SecretName,
     uid: &SecretUid,
 ) -> Result<(), Fault> {
     let act = "cutting a Secret loose";
-    let known = sight
+    let known = observed
         .secrets
         .iter()
         .find(|secret| secret.uid().as_deref() == Some(uid.as_str()));
@@ -465,19 +471,19 @@ async fn let_go(
     let rest: Vec<&String> = known
         .finalizers()
         .iter()
-        .filter(|finalizer| *finalizer != sight.kind.secret_finalizer())
+        .filter(|finalizer| *finalizer != observed.kind.secret_finalizer())
         .collect();
     let mut metadata = json!({ "resourceVersion": known.resource_version(), "finalizers": rest });
-    let retained = sight.kind.terms(&sight.object).policy.deletion == Deletion::Retain;
+    let retained = observed.kind.terms(&observed.object).policy.deletion == Deletion::Retain;
     if retained || secrets::is_adopted(known) {
-        let owner = sight.uid();
+        let owner = observed.uid();
         let others: Vec<_> = known
             .owner_references()
             .iter()
             .filter(|other| other.uid != owner)
             .collect();
         metadata["ownerReferences"] = json!(others);
-        if secrets::read(sight.kind.as_ref(), known)
+        if secrets::read(observed.kind.as_ref(), known)
             .is_some_and(|stored| stored.role == Role::Target)
         {
             // Nobody's from now on, and free for the next who may adopt it.
@@ -489,9 +495,9 @@ async fn let_go(
             metadata["annotations"] = gone.map(|key| ((*key).to_owned(), json!(null))).collect();
         }
     }
-    let api = world.secrets(&sight.namespace());
+    let api = world.secrets(&observed.namespace());
     let mut patch = json!({ "metadata": metadata });
-    if holds_a_dead_value(sight, known) {
+    if holds_a_dead_value(observed, known) {
         let keys = secrets::our_values(known);
         let keys = keys.iter().map(|(key, _)| (key.to_owned(), json!(null)));
         patch["data"] = keys.collect();
@@ -503,19 +509,19 @@ async fn let_go(
         )
         .await?;
     if seen.finalizers().is_empty() && seen.metadata.deletion_timestamp.is_some() {
-        sight.lost_secret(uid.as_str());
+        observed.lost_secret(uid.as_str());
     } else {
-        sight.saw_secret(seen);
+        observed.saw_secret(seen);
     }
     Ok(())
 }
 
 /// Whether what is ours in an adopted Secret was revoked. What somebody put there over ours stays, and so does what was there
 /// before we ever wrote.
-fn holds_a_dead_value(sight: &Sight, known: &Secret) -> bool {
-    secrets::read(sight.kind.as_ref(), known).is_some_and(|stored| {
+fn holds_a_dead_value(observed: &Observation, known: &Secret) -> bool {
+    secrets::read(observed.kind.as_ref(), known).is_some_and(|stored| {
         let ours = stored.adopted && stored.intact;
-        ours && sight.revoked.contains(&stored.version)
+        ours && observed.revoked.contains(&stored.version)
     })
 }
 
@@ -523,18 +529,18 @@ fn holds_a_dead_value(sight: &Sight, known: &Secret) -> bool {
 /// what it says.
 async fn warn(
     world: &World,
-    sight: &mut Sight,
+    observed: &mut Observation,
     version: Version,
     because: Because,
 ) -> Result<(), Fault> {
-    let note = events::forced(sight, version, because);
-    match events::write_or_fail(world, &sight.object, &note).await {
+    let note = events::forced(observed, version, because);
+    match events::write_or_fail(world, &observed.object, &note).await {
         Err(fault) if fault.is_of_an_ending_namespace() => {
             // Nothing can be created in a namespace that is going away: the log is all there is left to say it to.
             tracing::warn!(
-                kind = sight.kind.resource().kind,
-                namespace = sight.namespace(),
-                name = sight.object.name_any(),
+                kind = observed.kind.resource().kind,
+                namespace = observed.namespace(),
+                name = observed.object.name_any(),
                 reason = note.reason,
                 "{}",
                 note.text
@@ -542,22 +548,22 @@ async fn warn(
         }
         said => said?,
     }
-    sight.warned.push(version);
+    observed.warned.push(version);
     Ok(())
 }
 
 /// *Guarantees:* only our own finalizer goes, and only if nothing changed since we saw that all is done.
 /// *If it dies here:* the resource is gone, or is looked at once more.
-async fn unguard(world: &World, sight: &mut Sight) -> Result<(), Fault> {
-    let rest: Vec<&String> = sight
+async fn unguard(world: &World, observed: &mut Observation) -> Result<(), Fault> {
+    let rest: Vec<&String> = observed
         .object
         .finalizers()
         .iter()
-        .filter(|finalizer| *finalizer != sight.kind.finalizer())
+        .filter(|finalizer| *finalizer != observed.kind.finalizer())
         .collect();
-    let patch = json!({ "metadata": { "resourceVersion": sight.object.resource_version(), "finalizers": rest } });
-    let object = patch_resource(world, sight, "letting the resource go", &patch).await?;
-    sight.saw_object(object);
+    let patch = json!({ "metadata": { "resourceVersion": observed.object.resource_version(), "finalizers": rest } });
+    let object = patch_resource(world, observed, "letting the resource go", &patch).await?;
+    observed.saw_object(object);
     Ok(())
 }
 

@@ -9,40 +9,40 @@ use kube::api::Patch;
 use serde_json::json;
 
 use super::act::manager;
-use super::observe::Sight;
+use super::observe::Observation;
 use crate::engine::names;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
 
 /// Whether the Secret lacks what the spec asks for, and this pass has not tried yet: what is refused, or undone by somebody
 /// at once, is not tried in a loop.
-pub(super) fn are_due(sight: &Sight) -> bool {
-    !sight.annotated && change(sight).is_some()
+pub(super) fn are_due(observed: &Observation) -> bool {
+    !observed.annotated && change(observed).is_some()
 }
 
 /// *Guarantees:* only annotations that the resource asks for, or asked for before, are touched, and only if nobody wrote
 /// the Secret since it was read. *If it dies here:* they are written, or the next pass writes them. *Safe to repeat
 /// because* what was written is noted beside it: what somebody else makes of it is not fought over.
-pub(super) async fn write(world: &World, sight: &mut Sight) -> Result<(), Fault> {
+pub(super) async fn write(world: &World, observed: &mut Observation) -> Result<(), Fault> {
     let act = "writing annotations";
-    sight.annotated = true;
-    let (name, patch) = change(sight).ok_or(Fault::Outrun(act))?;
-    let api = world.secrets(&sight.namespace());
+    observed.annotated = true;
+    let (name, patch) = change(observed).ok_or(Fault::Outrun(act))?;
+    let api = world.secrets(&observed.namespace());
     let (manager, patch) = (manager(), Patch::Merge(&patch));
     let seen = world.timed(act, api.patch(&name, &manager, &patch)).await?;
-    sight.saw_secret(seen);
+    observed.saw_secret(seen);
     Ok(())
 }
 
 /// The Secret and what is to be changed about it, if something is. Whether this is the time for it is for the rules.
-fn change(sight: &Sight) -> Option<(String, serde_json::Value)> {
-    if sight.gone || sight.obstacle.is_some() {
+fn change(observed: &Observation) -> Option<(String, serde_json::Value)> {
+    if observed.gone || observed.obstacle.is_some() {
         return None;
     }
-    let wish = sight.kind.wish(&sight.object).ok()?;
+    let wish = observed.kind.wish(&observed.object).ok()?;
     let target = wish.target?;
     let is_target = |secret: &&Secret| secret.name_any() == target.as_str();
-    let secret = sight.secrets.iter().find(is_target)?;
+    let secret = observed.secrets.iter().find(is_target)?;
     if secret.metadata.deletion_timestamp.is_some() {
         return None;
     }

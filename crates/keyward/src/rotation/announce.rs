@@ -6,13 +6,13 @@ use lifecycle::{
 
 use super::events::{self, Happening, Note};
 use super::facts;
-use super::observe::Sight;
+use super::observe::Observation;
 use crate::engine::conditions;
 
 /// What people ask about afterwards: a new version, the end of an old one, trouble. Said once the step is done.
-pub(super) fn of_step(sight: &Sight, step: &Step, decision: &Decision) -> Option<Note> {
+pub(super) fn of_step(observed: &Observation, step: &Step, decision: &Decision) -> Option<Note> {
     let because = decision.because;
-    let before = facts::ledger(sight);
+    let before = facts::ledger(observed);
     let happening = match step {
         Step::Record { change, ledger } => match change {
             Change::Intent => {
@@ -70,12 +70,12 @@ pub(super) fn of_step(sight: &Sight, step: &Step, decision: &Decision) -> Option
         | Step::Warn { .. }
         | Step::Unguard => return None,
     };
-    sight.kind.tells(&sight.object, &happening)
+    observed.kind.tells(&observed.object, &happening)
 }
 
 /// A person has to act, and status does not say so yet.
-pub(super) fn newly_stalled(sight: &Sight, view: &View) -> Option<Note> {
-    let said = conditions::of(sight.object.data.get("status"));
+pub(super) fn newly_stalled(observed: &Observation, view: &View) -> Option<Note> {
+    let said = conditions::of(observed.object.data.get("status"));
     let known = said.iter().any(|condition| {
         condition["type"] == "Stalled" && condition["reason"] == view.because.code()
     });
@@ -86,7 +86,7 @@ pub(super) fn newly_stalled(sight: &Sight, view: &View) -> Option<Note> {
         because: view.because,
         message: &view.message,
     };
-    sight.kind.tells(&sight.object, &stalled)
+    observed.kind.tells(&observed.object, &stalled)
 }
 
 /// The version that is on its way out in one ledger and not in the next.

@@ -12,10 +12,10 @@ use lifecycle::{
 };
 use sources::{Source, Values};
 
-use super::observe::{Fresh, Sight, look_again};
-use super::{inherit, recorded, referrers, secrets};
+use super::observe::{Fresh, Observation, look_again};
+use super::{predecessor, recorded, referrers, secrets};
 use crate::engine::Key;
-use crate::engine::limits::Turn;
+use crate::engine::limits::Lane;
 use crate::engine::reader::{self, Reader};
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
@@ -25,77 +25,81 @@ use crate::engine::world::World;
 pub async fn ask(
     world: &World,
     key: &Key,
-    sight: &mut Sight,
+    observed: &mut Observation,
     question: Question,
     because: Because,
 ) -> Result<(), Fault> {
     match question {
-        Question::Resource => look_again(world, key, sight).await?,
+        Question::Resource => look_again(world, key, observed).await?,
         Question::Issued => {
-            if because == Because::Checking && !sight.listed {
-                look_for_more(world, sight).await?;
+            if because == Because::Checking && !observed.listed {
+                look_for_more(world, observed).await?;
             }
-            let asked = list(world, sight).await;
-            sight.read_after_listing = false;
-            sight.issued = match asked {
+            let asked = list(world, observed).await;
+            observed.read_after_listing = false;
+            observed.issued = match asked {
                 Ok(mut listed) => {
-                    sight.marks.clear();
-                    let recorded = recorded(sight, &stored_now(sight));
+                    observed.marks.clear();
+                    let recorded = recorded(observed, &stored_now(observed));
                     let former = std::mem::take(&mut listed.former);
                     listed
                         .issued
                         .retain(|one| former.iter().all(|other| other.id != one.id));
-                    let own = sight.as_own(world, former, &recorded);
+                    let own = observed.as_own(world, former, &recorded);
                     listed.issued.extend(own);
-                    sight.compared = true;
-                    (sight.elsewhere, sight.unlisted) = (listed.elsewhere, listed.unlisted);
+                    observed.compared = true;
+                    (observed.elsewhere, observed.unlisted) = (listed.elsewhere, listed.unlisted);
                     lifecycle::Known::Is(listed.issued)
                 }
                 Err(trouble) => lifecycle::Known::Failed(trouble),
             };
         }
         Question::Works(version) => {
-            let is = works(world, sight, version).await;
-            sight.compared |= is.is_ok();
-            sight.works = Some(Answer { about: version, is });
+            let is = works(world, observed, version).await;
+            observed.compared |= is.is_ok();
+            observed.works = Some(Answer { about: version, is });
         }
         Question::Referrers(version) => {
-            let found = referrers::to(world, sight, version).await;
+            let found = referrers::to(world, observed, version).await;
             let is = match found {
                 Ok(found) => {
-                    sight.await_change(found.awaited);
+                    observed.await_change(found.awaited);
                     Ok(found.holders)
                 }
                 Err(fault) => Err(fault.to_trouble()),
             };
-            keep(&mut sight.referrers, Answer { about: version, is });
+            keep(&mut observed.referrers, Answer { about: version, is });
         }
         Question::Ended(version) => {
-            let is = works(world, sight, version).await;
+            let is = works(world, observed, version).await;
             let is = is.map(|verdict| verdict == Verdict::Refused);
-            keep(&mut sight.ended, Answer { about: version, is });
+            keep(&mut observed.ended, Answer { about: version, is });
         }
         Question::Gone(version) => {
-            let is = gone(world, sight, version).await;
-            sight.absent = Some(Answer { about: version, is });
+            let is = gone(world, observed, version).await;
+            observed.absent = Some(Answer { about: version, is });
         }
-        Question::Heirlooms => inherit::look(world, sight).await?,
+        Question::Predecessor => predecessor::look(world, observed).await?,
     }
-    if let Some(source) = asked(world, sight, question).await {
-        sight.behind = behind(world, &source);
+    if let Some(source) = asked(world, observed, question).await {
+        observed.behind = behind(world, &source);
     }
     Ok(())
 }
 
 /// Who has just answered.
-async fn asked(world: &World, sight: &Sight, question: Question) -> Option<Arc<dyn Source>> {
+async fn asked(
+    world: &World,
+    observed: &Observation,
+    question: Question,
+) -> Option<Arc<dyn Source>> {
     match question {
-        Question::Issued => open(sight).ok(),
+        Question::Issued => open(observed).ok(),
         Question::Works(version)
         | Question::Referrers(version)
         | Question::Ended(version)
-        | Question::Gone(version) => open_as_minted(world, sight, version).await.ok(),
-        Question::Resource | Question::Heirlooms => None,
+        | Question::Gone(version) => open_as_minted(world, observed, version).await.ok(),
+        Question::Resource | Question::Predecessor => None,
     }
 }
 
@@ -113,11 +117,11 @@ fn behind(world: &World, source: &Arc<dyn Source>) -> SignedDuration {
 }
 
 /// The timed check is also for Secrets that the ledger does not know.
-async fn look_for_more(world: &World, sight: &mut Sight) -> Result<(), Fault> {
-    let mut own = sight.own();
-    let (kind, object) = (sight.kind.clone(), sight.object.clone());
+async fn look_for_more(world: &World, observed: &mut Observation) -> Result<(), Fault> {
+    let mut own = observed.own();
+    let (kind, object) = (observed.kind.clone(), observed.object.clone());
     let looked = recorded::look_for_more(world, kind.as_ref(), &object, &mut own).await;
-    sight.saw_own(own);
+    observed.saw_own(own);
     looked
 }
 
@@ -129,8 +133,8 @@ fn keep<T>(answers: &mut Vec<Answer<T>>, answer: Answer<T>) {
 }
 
 /// The source, or why there is none.
-pub fn open(sight: &Sight) -> Result<Arc<dyn Source>, Trouble> {
-    sight.source.clone().map_err(refused)
+pub fn open(observed: &Observation) -> Result<Arc<dyn Source>, Trouble> {
+    observed.source.clone().map_err(refused)
 }
 
 fn refused(refusal: Refusal) -> Trouble {
@@ -143,49 +147,53 @@ fn refused(refusal: Refusal) -> Trouble {
 /// The source with which a version was made: its spec, and so its user or project, may have been another than now.
 pub async fn open_as_minted(
     world: &World,
-    sight: &Sight,
+    observed: &Observation,
     version: Version,
 ) -> Result<Arc<dyn Source>, Trouble> {
-    let Some(object) = sight.as_minted(version) else {
-        return open(sight);
+    let Some(object) = observed.as_minted(version) else {
+        return open(observed);
     };
-    if sight.kind.access().place(&object) == sight.kind.access().place(&sight.object) {
-        return open(sight);
+    if observed.kind.access().place(&object) == observed.kind.access().place(&observed.object) {
+        return open(observed);
     }
-    open_at(world, sight, &object).await
+    open_at(world, observed, &object).await
 }
 
 /// As [`open_as_minted`], to end that version: where its login is gone, one that can do only that is enough.
 pub async fn open_to_end(
     world: &World,
-    sight: &Sight,
+    observed: &Observation,
     version: Version,
 ) -> Result<Arc<dyn Source>, Trouble> {
-    let refused = match open_as_minted(world, sight, version).await {
+    let refused = match open_as_minted(world, observed, version).await {
         Err(trouble) if trouble.because == Some(Because::LoginMissing) => trouble,
         opened => return opened,
     };
-    let minted = sight.as_minted(version);
-    let object = minted.as_ref().unwrap_or(&sight.object);
-    let mut reader = Reader::new(world, &sight.namespace());
-    let opened = sight.kind.access().open_to_end(object, &mut reader).await;
+    let minted = observed.as_minted(version);
+    let object = minted.as_ref().unwrap_or(&observed.object);
+    let mut reader = Reader::new(world, &observed.namespace());
+    let opened = observed
+        .kind
+        .access()
+        .open_to_end(object, &mut reader)
+        .await;
     opened.map_err(|fault| fault.to_trouble())?.ok_or(refused)
 }
 
 /// The source for another spec of this resource.
 pub async fn open_at(
     world: &World,
-    sight: &Sight,
+    observed: &Observation,
     object: &DynamicObject,
 ) -> Result<Arc<dyn Source>, Trouble> {
     let reached = world
-        .source(sight.kind.access(), sight.index, object, false)
+        .source(observed.kind.access(), observed.index, object, false)
         .await
         .map_err(|fault| fault.to_trouble())?;
     reached.source.map_err(refused)
 }
 
-impl Sight {
+impl Observation {
     /// The resource with the spec that a version was minted with, as the ledger or its Secret records it.
     pub fn as_minted(&self, version: Version) -> Option<DynamicObject> {
         let ledger = super::facts::ledger(self).into_ledger();
@@ -291,13 +299,13 @@ struct Listed {
 
 /// Lists where the spec points now, and wherever a mint was begun whose end is not known: a changed spec must not hide
 /// what an earlier one made. That an earlier place is gone does not keep the present one from being used.
-async fn list(world: &World, sight: &Sight) -> Result<Listed, Trouble> {
-    let owner = sight.owner(world);
-    let stored = super::observe::stored(sight.kind.as_ref(), &sight.secrets);
-    let recorded = recorded(sight, &stored);
-    let mut sources = vec![open(sight)?];
+async fn list(world: &World, observed: &Observation) -> Result<Listed, Trouble> {
+    let owner = observed.owner(world);
+    let stored = super::observe::stored(observed.kind.as_ref(), &observed.secrets);
+    let recorded = recorded(observed, &stored);
+    let mut sources = vec![open(observed)?];
     // What is not in the ledger may have been made with another spec.
-    let ledger = super::facts::ledger(sight)
+    let ledger = super::facts::ledger(observed)
         .into_ledger()
         .unwrap_or_default();
     let unrecorded = |stored: &&Stored| match stored.role {
@@ -307,7 +315,7 @@ async fn list(world: &World, sight: &Sight) -> Result<Listed, Trouble> {
     };
     let mut listed = Listed::default();
     for made in stored.iter().filter(unrecorded) {
-        match open_as_minted(world, sight, made.version).await {
+        match open_as_minted(world, observed, made.version).await {
             Ok(source) if sources.iter().any(|known| Arc::ptr_eq(known, &source)) => {}
             Ok(source) => sources.push(source),
             Err(trouble) => listed.unlisted = Some(trouble),
@@ -329,16 +337,16 @@ async fn list(world: &World, sight: &Sight) -> Result<Listed, Trouble> {
             }
         }
     }
-    if let Some(former) = sight.former_owner() {
+    if let Some(former) = observed.former_owner() {
         for source in &sources {
             listed
                 .former
                 .extend(list_at(world, source, &former, &[]).await?);
         }
     }
-    for object in sight.other_places() {
+    for object in observed.other_places() {
         let there = async {
-            let source = open_at(world, sight, &object).await?;
+            let source = open_at(world, observed, &object).await?;
             let found = list_at(world, &source, &owner, &recorded).await?;
             Ok::<_, Trouble>((source, found))
         };
@@ -357,12 +365,12 @@ async fn list(world: &World, sight: &Sight) -> Result<Listed, Trouble> {
     Ok(listed)
 }
 
-fn stored_now(sight: &Sight) -> Vec<Stored> {
-    super::observe::stored(sight.kind.as_ref(), &sight.secrets)
+fn stored_now(observed: &Observation) -> Vec<Stored> {
+    super::observe::stored(observed.kind.as_ref(), &observed.secrets)
 }
 
 /// What is recorded of this resource, in its Secrets or in its ledger. Whether it bears its mark is the issuer's to say.
-fn recorded(sight: &Sight, stored: &[Stored]) -> Vec<Issued> {
+fn recorded(observed: &Observation, stored: &[Stored]) -> Vec<Issued> {
     let in_secrets = stored.iter().filter_map(|stored| {
         Some(Issued {
             id: stored.id.clone()?,
@@ -371,7 +379,7 @@ fn recorded(sight: &Sight, stored: &[Stored]) -> Vec<Issued> {
         })
     });
     let mut recorded: Vec<Issued> = in_secrets.collect();
-    if let Some(ledger) = super::facts::ledger(sight).into_ledger() {
+    if let Some(ledger) = super::facts::ledger(observed).into_ledger() {
         for entry in ledger.entries() {
             let one = Issued {
                 id: entry.id.clone(),
@@ -400,17 +408,21 @@ async fn list_at(
     }
 }
 
-async fn works(world: &World, sight: &mut Sight, version: Version) -> Result<Verdict, Trouble> {
-    let source = if sight.holds_as_minted(version) {
-        open_as_minted(world, sight, version).await?
+async fn works(
+    world: &World,
+    observed: &mut Observation,
+    version: Version,
+) -> Result<Verdict, Trouble> {
+    let source = if observed.holds_as_minted(version) {
+        open_as_minted(world, observed, version).await?
     } else {
-        open(sight)?
+        open(observed)?
     };
-    let Some(values) = values_of(world, sight, &source, version).await? else {
+    let Some(values) = values_of(world, observed, &source, version).await? else {
         return Ok(Verdict::Refused);
     };
     // Where only a Secret says whose it is, it must also be the one that it names.
-    let named = sight.recorded_id(version).filter(|_| sight.hearsay);
+    let named = observed.recorded_id(version).filter(|_| observed.hearsay);
     let asked = match &named {
         Some(id) => source.verify_as(id, &values),
         None => source.verify(&values),
@@ -422,25 +434,25 @@ async fn works(world: &World, sight: &mut Sight, version: Version) -> Result<Ver
 /// `None`: nowhere any more.
 async fn values_of(
     world: &World,
-    sight: &mut Sight,
+    observed: &mut Observation,
     source: &Arc<dyn Source>,
     version: Version,
 ) -> Result<Option<Values>, Trouble> {
-    if let Some(fresh) = sight
+    if let Some(fresh) = observed
         .in_hand
         .as_ref()
         .filter(|fresh| fresh.version == version)
     {
         return Ok(Some(fresh.values.clone()));
     }
-    if let Some(stored) = sight.secret_of(version) {
+    if let Some(stored) = observed.secret_of(version) {
         return Ok(Some(reader::values(stored)));
     }
-    let chosen = sight.draft_of(version).map(reader::values);
+    let chosen = observed.draft_of(version).map(reader::values);
     if source.issuer().minting == Minting::SelfRotating && version == Version::default() {
-        return Ok(sight.target_values());
+        return Ok(observed.target_values());
     }
-    let listed = sight
+    let listed = observed
         .issued
         .is()
         .and_then(|listing| listing.iter().find(|issued| issued.version == version))
@@ -463,7 +475,7 @@ async fn values_of(
         }
         (Some(_), None) => return Ok(None),
         (None, _) => {
-            let mark = sight.owner(world).mark(version);
+            let mark = observed.owner(world).mark(version);
             let back = world
                 .at_issuer(source, "read back", source.read_back(&mark))
                 .await?;
@@ -479,11 +491,11 @@ async fn values_of(
         }
     };
     let values = fresh.values.clone();
-    sight.in_hand = Some(fresh);
+    observed.in_hand = Some(fresh);
     Ok(Some(values))
 }
 
-impl Sight {
+impl Observation {
     /// The value that is stored under this version is the one that was minted: it is tried where it was minted, and
     /// shown to nobody else. One that a person brought is for where the spec points now.
     pub fn holds_as_minted(&self, version: Version) -> bool {
@@ -518,22 +530,22 @@ impl Sight {
     }
 }
 
-async fn gone(world: &World, sight: &Sight, version: Version) -> Result<bool, Trouble> {
-    let source = open_to_end(world, sight, version).await?;
-    let id = sight.recorded_id(version).ok_or_else(|| {
+async fn gone(world: &World, observed: &Observation, version: Version) -> Result<bool, Trouble> {
+    let source = open_to_end(world, observed, version).await?;
+    let id = observed.recorded_id(version).ok_or_else(|| {
         Trouble::new(
             TroubleKind::Unexpected,
             "no record of the version to be confirmed",
         )
     })?;
-    let values = sight.values_of(version, &id);
+    let values = observed.values_of(version, &id);
     // The last part of a revoke, and let in like one.
-    let _place = world.place_at(&source, "confirm", Turn::Revoke).await?;
+    let _place = world.place_at(&source, "confirm", Lane::Revoke).await?;
     let asked = source.gone(&id, values.as_ref());
     world.at_issuer_unlimited(&source, "confirm", asked).await
 }
 
-impl Sight {
+impl Observation {
     /// The values of one credential, if they are still at hand exactly as they were minted: what a person put in their
     /// place says nothing about it, and must not be ended in its stead.
     pub fn values_of(&self, version: Version, id: &lifecycle::IssuedId) -> Option<Values> {

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use lifecycle::IssuedId;
 
-use super::observe::Sight;
+use super::observe::Observation;
 use super::{Kind, secrets};
 use crate::engine::names;
 
@@ -36,7 +36,7 @@ fn of(secret: &Secret) -> impl Iterator<Item = &str> {
         .filter(|id| !id.is_empty())
 }
 
-impl Sight {
+impl Observation {
     /// Whether a Secret of this resource's, which our finalizer is on, records this id. A record that was made good from
     /// the ledger is the ledger's word, which whoever may edit the resource can write.
     pub(super) fn has_a_guarded_record_of(&self, id: &IssuedId) -> bool {

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::act::manager;
 use super::events::{self, Happening};
 use super::mint::prepare;
-use super::observe::Sight;
+use super::observe::Observation;
 use super::{Wish, obstacle, secrets};
 use crate::engine::names;
 use crate::engine::trouble::Fault;
@@ -17,36 +17,41 @@ use crate::engine::world::World;
 
 /// *Guarantees:* from here on only this version can be written into the Secret. *If it dies here:* the Secret is
 /// reserved, its value untouched. *Safe to repeat because* the same claim stands, or the write is refused.
-pub(super) async fn claim(world: &World, sight: &mut Sight, version: Version) -> Result<(), Fault> {
+pub(super) async fn claim(
+    world: &World,
+    observed: &mut Observation,
+    version: Version,
+) -> Result<(), Fault> {
     let act = "reserving the Secret";
-    let Ok(wish) = sight.kind.wish(&sight.object) else {
+    let Ok(wish) = observed.kind.wish(&observed.object) else {
         return Err(Fault::Outrun(act));
     };
     let Some(target) = wish.target.clone() else {
         return Err(Fault::Outrun(act));
     };
-    let api = world.secrets(&sight.namespace());
-    let known = sight
+    let api = world.secrets(&observed.namespace());
+    let known = observed
         .secrets
         .iter()
         .find(|secret| secret.name_any() == target.as_str())
         .cloned();
     if let Some(known) = known {
-        if secrets::read(sight.kind.as_ref(), &known).is_some_and(|stored| stored.version < version)
+        if secrets::read(observed.kind.as_ref(), &known)
+            .is_some_and(|stored| stored.version < version)
         {
-            try_dry(world, sight, &known, &wish).await?;
-            if rotates_itself(sight) {
+            try_dry(world, observed, &known, &wish).await?;
+            if rotates_itself(observed) {
                 // A reservation that nobody follows up needs a person. So everything that can be asked is asked before,
                 // as late as can be; that the value is still the one asked about, the write below makes sure.
-                prepare(world, sight, version).await?;
+                prepare(world, observed, version).await?;
             }
         }
         let mut annotations = json!({ names::CLAIM: version.to_string() });
-        if secrets::read(sight.kind.as_ref(), &known).is_none() {
+        if secrets::read(observed.kind.as_ref(), &known).is_none() {
             // Somebody made its record unreadable: without a number it is one that is reserved and still to be filled.
             annotations[names::VERSION] = json!(null);
         }
-        if let Some(digest) = digest_when_claimed(sight, &known) {
+        if let Some(digest) = digest_when_claimed(observed, &known) {
             annotations[names::DIGEST] = digest.into();
         }
         let patch = json!({ "metadata": {
@@ -60,28 +65,39 @@ pub(super) async fn claim(world: &World, sight: &mut Sight, version: Version) ->
                 api.patch(target.as_str(), &manager(), &Patch::Merge(&patch)),
             )
             .await?;
-        sight.saw_secret(seen);
+        observed.saw_secret(seen);
         return Ok(());
     }
-    let mut blank = secrets::reserved(sight.kind.as_ref(), &sight.object, &target, version, &wish);
+    let mut blank = secrets::reserved(
+        observed.kind.as_ref(),
+        &observed.object,
+        &target,
+        version,
+        &wish,
+    );
     secrets::made_at(&mut blank, world.now());
     match world
         .timed(act, api.create(&PostParams::default(), &blank))
         .await
     {
         Ok(created) => {
-            let tried = try_dry(world, sight, &created, &wish).await;
-            sight.saw_secret(created);
+            let tried = try_dry(world, observed, &created, &wish).await;
+            observed.saw_secret(created);
             tried
         }
-        Err(Fault::Outrun(_)) => take_over(world, sight, &target, version, &wish).await,
+        Err(Fault::Outrun(_)) => take_over(world, observed, &target, version, &wish).await,
         Err(fault) => Err(fault),
     }
 }
 
 /// Asks the API server whether it would take a value in this Secret. Nothing changes. A right to write that is missing,
 /// or a rule of somebody's that is in the way, is noticed before a value is made that could not be kept.
-async fn try_dry(world: &World, sight: &Sight, known: &Secret, wish: &Wish) -> Result<(), Fault> {
+async fn try_dry(
+    world: &World,
+    observed: &Observation,
+    known: &Secret,
+    wish: &Wish,
+) -> Result<(), Fault> {
     if wish.keys.is_empty() {
         return Ok(());
     }
@@ -90,7 +106,7 @@ async fn try_dry(world: &World, sight: &Sight, known: &Secret, wish: &Wish) -> R
         field_manager: Some(names::MANAGER.into()),
         dry_run: true,
     };
-    let api = world.secrets(&sight.namespace());
+    let api = world.secrets(&observed.namespace());
     let name = known.name_any();
     let tried = api.replace(&name, &params, &trial);
     world
@@ -101,14 +117,14 @@ async fn try_dry(world: &World, sight: &Sight, known: &Secret, wish: &Wish) -> R
 
 /// A value that rotates itself is used for that once, so the claim says which value it was made on: when a person puts
 /// another there, the claim no longer speaks of it.
-fn digest_when_claimed(sight: &Sight, target: &Secret) -> Option<String> {
-    rotates_itself(sight)
-        .then(|| secrets::digest_now(target, &sight.object))
+fn digest_when_claimed(observed: &Observation, target: &Secret) -> Option<String> {
+    rotates_itself(observed)
+        .then(|| secrets::digest_now(target, &observed.object))
         .flatten()
 }
 
-fn rotates_itself(sight: &Sight) -> bool {
-    match sight.kind.terms(&sight.object).issuer.minting {
+fn rotates_itself(observed: &Observation) -> bool {
+    match observed.kind.terms(&observed.object).issuer.minting {
         Minting::SelfRotating => true,
         Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => false,
     }
@@ -117,21 +133,22 @@ fn rotates_itself(sight: &Sight) -> bool {
 /// A Secret that is not ours stands there. Only its owner's word, on the Secret itself, makes it ours.
 async fn take_over(
     world: &World,
-    sight: &mut Sight,
+    observed: &mut Observation,
     target: &SecretName,
     version: Version,
     wish: &Wish,
 ) -> Result<(), Fault> {
     let act = "taking over the Secret";
-    let api = world.secrets(&sight.namespace());
-    obstacle::wait_for_name(world, sight.kind.as_ref(), &sight.object, target);
+    let api = world.secrets(&observed.namespace());
+    obstacle::wait_for_name(world, observed.kind.as_ref(), &observed.object, target);
     let found = world.timed(act, api.get(target.as_str())).await?;
-    if found.labels().get(names::OWNER_UID).map(String::as_str) == sight.object.uid().as_deref() {
-        obstacle::has_name(world, sight.kind.as_ref(), &sight.object);
-        sight.saw_secret(found);
+    if found.labels().get(names::OWNER_UID).map(String::as_str) == observed.object.uid().as_deref()
+    {
+        obstacle::has_name(world, observed.kind.as_ref(), &observed.object);
+        observed.saw_secret(found);
         return Ok(());
     }
-    let (kind, object) = (sight.kind.as_ref(), &sight.object);
+    let (kind, object) = (observed.kind.as_ref(), &observed.object);
     let mut refusal = obstacle::not_ours(kind, object, target, &found.metadata, wish.adopt);
     if found.immutable == Some(true) {
         refusal.get_or_insert_with(|| Refusal {
@@ -140,12 +157,12 @@ async fn take_over(
         });
     }
     if refusal.is_some() {
-        sight.obstacle = refusal;
+        observed.obstacle = refusal;
         return Ok(());
     }
     obstacle::has_name(world, kind, object);
     let mut ours = secrets::adopted(kind, object, &found, version, &wish.keys);
-    if let Some(digest) = digest_when_claimed(sight, &ours) {
+    if let Some(digest) = digest_when_claimed(observed, &ours) {
         ours.annotations_mut().insert(names::DIGEST.into(), digest);
     }
     let seen = world
@@ -155,9 +172,9 @@ async fn take_over(
         )
         .await?;
     let adopted = Happening::Adopted { target };
-    if let Some(note) = sight.kind.tells(&sight.object, &adopted) {
-        events::write(world, &sight.object, &note).await;
+    if let Some(note) = observed.kind.tells(&observed.object, &adopted) {
+        events::write(world, &observed.object, &note).await;
     }
-    sight.saw_secret(seen);
+    observed.saw_secret(seen);
     Ok(())
 }

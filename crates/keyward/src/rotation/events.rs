@@ -2,7 +2,7 @@
 
 use lifecycle::{Because, Holder, IssuedId, Ledger, LedgerState, Purpose, SecretName, Version};
 
-use super::observe::Sight;
+use super::observe::Observation;
 pub use crate::engine::events::{Note, normal, warning, worth_saying, write, write_or_fail};
 
 /// What people may be told of. Each kind has its own words for it, or none.
@@ -53,25 +53,25 @@ pub fn took_ownership(target: &SecretName) -> Note {
 }
 
 /// Said before something is done past holders, or before something is left alive.
-pub fn forced(sight: &Sight, version: Version, because: Because) -> Note {
+pub fn forced(observed: &Observation, version: Version, because: Because) -> Note {
     let only_this = because == Because::LeftBehind;
-    let ledger = super::facts::ledger(sight).into_ledger();
+    let ledger = super::facts::ledger(observed).into_ledger();
     let entries = ledger.iter().flat_map(lifecycle::Ledger::entries);
     let ids: Vec<String> = entries
         .filter(|entry| !only_this || entry.version == version)
         .map(|entry| {
-            let id = sight.kind.shown_id(&entry.id);
+            let id = observed.kind.shown_id(&entry.id);
             match entry.expires {
                 Some(expires) => format!("{id} until {expires}"),
                 None => id.to_owned(),
             }
         })
         .collect();
-    let holders: Vec<String> = super::observe::stored(sight.kind.as_ref(), &sight.secrets)
+    let holders: Vec<String> = super::observe::stored(observed.kind.as_ref(), &observed.secrets)
         .into_iter()
         .filter(|stored| stored.version == version)
         .flat_map(|stored| stored.holders)
-        .chain(seen_by_the_issuer(sight, version))
+        .chain(seen_by_the_issuer(observed, version))
         .map(|holder| holder.to_string())
         .collect();
     let mut text = format!("version {version}: {because}");
@@ -102,8 +102,8 @@ pub fn forced(sight: &Sight, version: Version, because: Because) -> Note {
 }
 
 /// Those whom the question for users of this version found.
-fn seen_by_the_issuer(sight: &Sight, version: Version) -> Vec<Holder> {
-    let mut answers = sight.referrers.iter();
+fn seen_by_the_issuer(observed: &Observation, version: Version) -> Vec<Holder> {
+    let mut answers = observed.referrers.iter();
     let answer = answers.find(|answer| answer.about == version);
     answer.map_or_else(Vec::new, |answer| answer.is.clone().unwrap_or_default())
 }

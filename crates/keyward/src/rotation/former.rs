@@ -11,10 +11,10 @@ use lifecycle::{
 };
 
 use super::ask::open_at;
-use super::observe::Sight;
+use super::observe::Observation;
 use super::remains::living;
 use super::secrets;
-use super::{Inherited, Kind};
+use super::{Kind, LeftVersion};
 use crate::engine::trouble::Fault;
 use crate::engine::watch::Scope;
 use crate::engine::world::World;
@@ -95,7 +95,7 @@ fn owner_of(former: &Former) -> Owner {
     Owner::new(former.of.cluster.clone(), &former.of.uid)
 }
 
-impl Sight {
+impl Observation {
     /// The former life that a person wants taken over, or that was.
     fn wanted_former(&self) -> Option<&Former> {
         let asked = self.object.annotations().get(names::TAKE_OVER);
@@ -164,13 +164,16 @@ impl Sight {
 }
 
 /// The Secrets of the former life, where a person wants them.
-pub(super) async fn secrets_left(world: &World, sight: &Sight) -> Result<Vec<Secret>, Fault> {
-    let wanted = sight.wanted_former().filter(|former| !former.taken);
-    let leaves = sight.object.metadata.deletion_timestamp.is_some();
+pub(super) async fn secrets_left(
+    world: &World,
+    observed: &Observation,
+) -> Result<Vec<Secret>, Fault> {
+    let wanted = observed.wanted_former().filter(|former| !former.taken);
+    let leaves = observed.object.metadata.deletion_timestamp.is_some();
     let Some(former) = wanted.filter(|_| !leaves) else {
         return Ok(Vec::new());
     };
-    let api = world.secrets(&sight.namespace());
+    let api = world.secrets(&observed.namespace());
     let selector = format!("{}={}", names::OWNER_UID, former.of.uid);
     let params = ListParams::default().labels(&selector).limit(MOST);
     let act = "looking for the Secrets of a former life";
@@ -182,7 +185,7 @@ pub(super) async fn secrets_left(world: &World, sight: &Sight) -> Result<Vec<Sec
             made.name.as_ref() == Some(&former.of.name)
                 && (made.secret.is_none() || made.secret == secret_is)
         });
-        let complete = secrets::read(sight.kind.as_ref(), secret)
+        let complete = secrets::read(observed.kind.as_ref(), secret)
             .is_some_and(|stored| stored.role != Role::Draft && stored.id.is_some());
         named && complete
     };
@@ -194,19 +197,19 @@ pub(super) async fn secrets_left(world: &World, sight: &Sight) -> Result<Vec<Sec
 /// not be tried: none is taken then.
 pub(super) async fn those_that_let_in(
     world: &World,
-    sight: &Sight,
+    observed: &Observation,
     left: Vec<Secret>,
 ) -> (Vec<Secret>, Option<Trouble>) {
-    let former = sight.wanted_former();
+    let former = observed.wanted_former();
     if left.is_empty() || former.is_some_and(|former| nobody_lives(world, former)) {
         return (left, None);
     }
     let mut proved = Vec::new();
     for secret in left {
-        match lets_in(world, sight, &secret).await {
+        match lets_in(world, observed, &secret).await {
             Ok(Verdict::Works) => proved.push(secret),
             Ok(Verdict::Refused) => tracing::warn!(
-                name = sight.object.name_any(),
+                name = observed.object.name_any(),
                 secret = secret.name_any(),
                 "a Secret of a former life does not let anybody in; it is left alone"
             ),
@@ -217,29 +220,33 @@ pub(super) async fn those_that_let_in(
 }
 
 /// Tried where the Secret says that its credential was made.
-async fn lets_in(world: &World, sight: &Sight, secret: &Secret) -> Result<Verdict, Trouble> {
-    let mut object = sight.object.clone();
+async fn lets_in(
+    world: &World,
+    observed: &Observation,
+    secret: &Secret,
+) -> Result<Verdict, Trouble> {
+    let mut object = observed.object.clone();
     if let Some(made) = secrets::made_of(&secret.metadata) {
-        made.restore(sight.kind.as_ref(), &mut object);
+        made.restore(observed.kind.as_ref(), &mut object);
     }
-    let recorded = secrets::read(sight.kind.as_ref(), secret).and_then(|stored| stored.id);
+    let recorded = secrets::read(observed.kind.as_ref(), secret).and_then(|stored| stored.id);
     let Some(id) = recorded else {
         return Ok(Verdict::Refused);
     };
-    let source = open_at(world, sight, &object).await?;
+    let source = open_at(world, observed, &object).await?;
     let values = reader::values(secret);
     let asked = source.verify_as(&id, &values);
     world.at_issuer(&source, "verify", asked).await
 }
 
 /// A Secret of the former life, read as a version of this one.
-pub(super) fn inherited(sight: &Sight, secret: &Secret) -> Option<Inherited> {
-    let former = sight.wanted_former()?;
+pub(super) fn inherited(observed: &Observation, secret: &Secret) -> Option<LeftVersion> {
+    let former = observed.wanted_former()?;
     if secret.labels().get(names::OWNER_UID) != Some(&former.of.uid) {
         return None;
     }
-    let stored = secrets::read(sight.kind.as_ref(), secret)?;
-    Some(Inherited {
+    let stored = secrets::read(observed.kind.as_ref(), secret)?;
+    Some(LeftVersion {
         id: stored.id?,
         print: stored.print,
         minted: stored.minted?,
@@ -249,10 +256,10 @@ pub(super) fn inherited(sight: &Sight, secret: &Secret) -> Option<Inherited> {
 }
 
 /// The mark that it bears at the issuer.
-pub(super) fn mark_in(sight: &Sight, secret: &Secret) -> Option<Mark> {
-    let former = sight.wanted_former()?;
+pub(super) fn mark_in(observed: &Observation, secret: &Secret) -> Option<Mark> {
+    let former = observed.wanted_former()?;
     let noted = secret.annotations().get(names::MARK);
     let noted = noted.and_then(|mark| mark.parse::<Mark>().ok());
-    let stored = secrets::read(sight.kind.as_ref(), secret)?;
+    let stored = secrets::read(observed.kind.as_ref(), secret)?;
     Some(noted.unwrap_or_else(|| owner_of(former).mark(stored.version)))
 }

@@ -133,13 +133,13 @@ pub trait Kind: Send + Sync + fmt::Debug {
     ) -> Vec<SecretName>;
 
     /// Secrets that belong to this resource by a predecessor's hand, with what they say of themselves.
-    fn inherit(&self, _object: &DynamicObject, _secret: &Secret) -> Option<Inherited> {
+    fn read_left(&self, _object: &DynamicObject, _secret: &Secret) -> Option<LeftVersion> {
         None
     }
 
-    /// Where [`Kind::inherit`] looks, as a label selector and as names.
-    fn heirlooms(&self, _object: &DynamicObject) -> Heirlooms {
-        Heirlooms::default()
+    /// Where [`Kind::read_left`] looks, as a label selector and as names.
+    fn where_to_look(&self, _object: &DynamicObject) -> WhereToLook {
+        WhereToLook::default()
     }
 
     /// Labels for its Secrets beside the engine's.
@@ -228,7 +228,7 @@ pub struct Wish {
 
 /// A Secret that a predecessor made, read as a version of ours.
 #[derive(Debug, Clone)]
-pub struct Inherited {
+pub struct LeftVersion {
     pub id: IssuedId,
     pub print: Fingerprint,
     pub minted: Timestamp,
@@ -239,7 +239,7 @@ pub struct Inherited {
 
 /// Where a predecessor's Secrets are found.
 #[derive(Debug, Clone, Default)]
-pub struct Heirlooms {
+pub struct WhereToLook {
     pub labels: Option<String>,
     pub names: Vec<String>,
 }

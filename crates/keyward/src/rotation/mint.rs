@@ -6,8 +6,8 @@ use lifecycle::{Issued, Known, Minting, Role, Trouble, TroubleKind, Version};
 use sources::{Order, Source};
 
 use super::ask::open;
-use super::observe::{Fresh, Sight};
-use crate::engine::limits::Turn;
+use super::observe::{Fresh, Observation};
+use crate::engine::limits::Lane;
 use crate::engine::reader;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
@@ -15,22 +15,26 @@ use crate::engine::world::World;
 /// *Guarantees:* asked for at most once per version by this process. *If it dies here:* the credential may exist; it
 /// bears the version's mark and is found by it. *Safe to repeat because* the rules never send the same version again
 /// where that could do harm.
-pub(super) async fn mint(world: &World, sight: &mut Sight, version: Version) -> Result<(), Fault> {
-    let source = open(sight).map_err(Fault::Issuer)?;
+pub(super) async fn mint(
+    world: &World,
+    observed: &mut Observation,
+    version: Version,
+) -> Result<(), Fault> {
+    let source = open(observed).map_err(Fault::Issuer)?;
     let _place = world
-        .place_at(&source, "mint", Turn::Other)
+        .place_at(&source, "mint", Lane::Other)
         .await
         .map_err(Fault::Issuer)?;
     world.may_begin("minting")?;
-    let order = order(world, sight, &source, version)?;
-    sight.mine = None;
+    let order = order(world, observed, &source, version)?;
+    observed.mine = None;
     // Whatever becomes of the request, what was known to work before it need not work after it.
-    sight.works = None;
+    observed.works = None;
     let request = source.mint(&order);
     match world.at_issuer_unlimited(&source, "mint", request).await {
         Ok(minted) => {
             // What was listed before must not make the new one look revoked.
-            if let Known::Is(listing) = &mut sight.issued {
+            if let Known::Is(listing) = &mut observed.issued {
                 listing.push(Issued {
                     id: minted.id.clone(),
                     version,
@@ -38,7 +42,7 @@ pub(super) async fn mint(world: &World, sight: &mut Sight, version: Version) -> 
                     marked: source.issuer().minting != Minting::SelfRotating,
                 });
             }
-            sight.in_hand = Some(Fresh {
+            observed.in_hand = Some(Fresh {
                 version,
                 id: minted.id,
                 values: minted.values,
@@ -48,15 +52,15 @@ pub(super) async fn mint(world: &World, sight: &mut Sight, version: Version) -> 
             });
             Ok(())
         }
-        Err(trouble) if trouble.kind == TroubleKind::Conflict && !sight.duplicate => {
+        Err(trouble) if trouble.kind == TroubleKind::Conflict && !observed.duplicate => {
             // The name is taken, perhaps by our own earlier request: a question, not an error.
-            sight.duplicate = true;
-            sight.issued = Known::NotAsked;
+            observed.duplicate = true;
+            observed.issued = Known::NotAsked;
             Ok(())
         }
         Err(trouble) => {
             // It may have come about: what was listed before no longer counts.
-            sight.issued = Known::NotAsked;
+            observed.issued = Known::NotAsked;
             Err(Fault::Issuer(trouble))
         }
     }
@@ -64,9 +68,13 @@ pub(super) async fn mint(world: &World, sight: &mut Sight, version: Version) -> 
 
 /// *Guarantees:* all that can be found out about the request for this version before it is sent was found out, and
 /// nothing was changed. *If it dies here:* nothing was begun.
-pub(super) async fn prepare(world: &World, sight: &Sight, version: Version) -> Result<(), Fault> {
-    let source = open(sight).map_err(Fault::Issuer)?;
-    let order = order(world, sight, &source, version)?;
+pub(super) async fn prepare(
+    world: &World,
+    observed: &Observation,
+    version: Version,
+) -> Result<(), Fault> {
+    let source = open(observed).map_err(Fault::Issuer)?;
+    let order = order(world, observed, &source, version)?;
     // Who may not send the request must not reserve anything for it either.
     world.may_begin("minting")?;
     world
@@ -78,46 +86,47 @@ pub(super) async fn prepare(world: &World, sight: &Sight, version: Version) -> R
 /// What is asked for, at this moment.
 fn order(
     world: &World,
-    sight: &Sight,
+    observed: &Observation,
     source: &Arc<dyn Source>,
     version: Version,
 ) -> Result<Order, Fault> {
-    let wish = sight
+    let wish = observed
         .kind
-        .wish(&sight.object)
+        .wish(&observed.object)
         .map_err(|refusal| Fault::Issuer(Trouble::new(TroubleKind::Rejected, refusal.detail)))?;
-    keep_it_at_home(sight)?;
-    let draft = sight.draft_of(version);
+    keep_it_at_home(observed)?;
+    let draft = observed.draft_of(version);
     let now = world.now();
     Ok(Order {
-        mark: sight.owner(world).mark(version),
+        mark: observed.owner(world).mark(version),
         chosen: draft.map(reader::values),
         present: match source.issuer().minting {
-            Minting::SelfRotating => sight.target_values(),
+            Minting::SelfRotating => observed.target_values(),
             Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => None,
         },
-        wish: sight.kind.order(&sight.object, wish, now),
+        wish: observed.kind.order(&observed.object, wish, now),
         now,
     })
 }
 
 /// A value that replaces itself is shown only to the issuer that it is of. Where the spec points elsewhere by now, a
 /// value of that place has to be brought first.
-fn keep_it_at_home(sight: &Sight) -> Result<(), Fault> {
-    match sight.kind.terms(&sight.object).issuer.minting {
+fn keep_it_at_home(observed: &Observation) -> Result<(), Fault> {
+    match observed.kind.terms(&observed.object).issuer.minting {
         Minting::SelfRotating => {}
         Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => {
             return Ok(());
         }
     }
-    let stored = super::observe::stored(sight.kind.as_ref(), &sight.secrets);
+    let stored = super::observe::stored(observed.kind.as_ref(), &observed.secrets);
     let target = stored.iter().find(|stored| stored.role == Role::Target);
     let home = target
-        .filter(|target| sight.holds_as_minted(target.version))
-        .and_then(|target| sight.as_minted(target.version));
+        .filter(|target| observed.holds_as_minted(target.version))
+        .and_then(|target| observed.as_minted(target.version));
     match home {
         Some(home)
-            if sight.kind.access().place(&home) != sight.kind.access().place(&sight.object) =>
+            if observed.kind.access().place(&home)
+                != observed.kind.access().place(&observed.object) =>
         {
             let detail = "the spec points to another issuer than the value in the Secret is of; put a value of that issuer into the Secret";
             Err(Fault::Issuer(Trouble::new(TroubleKind::Rejected, detail)))

@@ -30,14 +30,14 @@ const MOST_GONE: usize = 16;
     clippy::struct_excessive_bools,
     reason = "each is one thing that was or was not seen"
 )]
-pub struct Sight {
+pub struct Observation {
     pub kind: Arc<dyn Kind>,
     /// As last read, or as last known when it is gone.
     pub object: DynamicObject,
     pub gone: bool,
     pub secrets: Vec<Secret>,
     /// Secrets of a predecessor that have no record yet, if they were looked for since the ledger was written last.
-    pub heirlooms: Option<Vec<Secret>>,
+    pub left_by_predecessor: Option<Vec<Secret>>,
     /// This pass has tried to bring the annotations of its Secret up to date, whatever came of it.
     pub annotated: bool,
     pub damaged: Vec<Damaged>,
@@ -112,10 +112,10 @@ pub struct Fresh {
     pub maybe_stored: bool,
 }
 
-impl std::fmt::Debug for Sight {
+impl std::fmt::Debug for Observation {
     /// Secrets are counted, never shown.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sight")
+        f.debug_struct("Observation")
             .field("resource", &self.object.name_any())
             .field("secrets", &self.secrets.len())
             .finish_non_exhaustive()
@@ -138,7 +138,7 @@ pub struct Memory {
     pub hearsay: bool,
 }
 
-impl Sight {
+impl Observation {
     pub fn uid(&self) -> String {
         self.object.uid().unwrap_or_default()
     }
@@ -267,7 +267,7 @@ pub async fn observe(
     context: &Context<'_>,
     kind: &Arc<dyn Kind>,
     memory: &mut Memory,
-) -> Result<Option<Sight>, Fault> {
+) -> Result<Option<Observation>, Fault> {
     let (world, key, horizon) = (context.world, context.key, &*context.horizon);
     let (kind, doubt) = (kind.clone(), context.surprised);
     let Some((object, gone)) = read_resource(world, key, kind.as_ref(), memory).await? else {
@@ -292,7 +292,7 @@ pub async fn observe(
     } else {
         obstacle::find(world, kind.as_ref(), &object, &own.secrets).await?
     };
-    Ok(Some(Sight {
+    Ok(Some(Observation {
         kind,
         bearer: world.bearer(&object),
         object,
@@ -311,7 +311,7 @@ pub async fn observe(
         marks: Vec::new(),
         chosen: None,
         stored: Vec::new(),
-        heirlooms: None,
+        left_by_predecessor: None,
         annotated: false,
         horizon: horizon.clone(),
         source: reached.source,
@@ -341,7 +341,7 @@ pub async fn observe(
     }))
 }
 
-impl Sight {
+impl Observation {
     pub(super) fn saw_own(&mut self, own: Own) {
         let Own {
             secrets,
@@ -372,28 +372,28 @@ impl Sight {
 }
 
 /// Looks again after a listing, or after somebody was faster; keeps what the issuer said.
-pub async fn look_again(world: &World, key: &Key, sight: &mut Sight) -> Result<(), Fault> {
+pub async fn look_again(world: &World, key: &Key, observed: &mut Observation) -> Result<(), Fault> {
     let mut memory = Memory {
-        last: Some(sight.object.clone()),
+        last: Some(observed.object.clone()),
         ..Memory::default()
     };
-    let kind = sight.kind.clone();
+    let kind = observed.kind.clone();
     match read_resource(world, key, kind.as_ref(), &mut memory).await? {
         Some((object, gone)) => {
             // After a listing, what is called an orphan must be in none of the Secrets there are.
-            let doubt = sight.doubt || gone || matches!(sight.issued, Known::Is(_));
+            let doubt = observed.doubt || gone || matches!(observed.issued, Known::Is(_));
             let own = recorded::read(world, kind.as_ref(), &object, doubt).await?;
-            sight.note_what_was_seen();
+            observed.note_what_was_seen();
             if !gone {
-                refuse_the_past(&sight.horizon, &object, &own.secrets)?;
+                refuse_the_past(&observed.horizon, &object, &own.secrets)?;
             }
-            sight.saw_own(own);
-            sight.object = object;
-            sight.gone = gone;
+            observed.saw_own(own);
+            observed.object = object;
+            observed.gone = gone;
         }
-        None => sight.gone = true,
+        None => observed.gone = true,
     }
-    sight.read_after_listing = matches!(sight.issued, Known::Is(_));
+    observed.read_after_listing = matches!(observed.issued, Known::Is(_));
     Ok(())
 }
 

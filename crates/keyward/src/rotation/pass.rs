@@ -9,9 +9,9 @@ use lifecycle::{Because, Decision, Minting, Next, Severity, Step, Trouble, View,
 use super::act::act;
 use super::ask::ask;
 use super::facts::facts;
-use super::observe::{Memory, Sight, look_again, observe};
+use super::observe::{Memory, Observation, look_again, observe};
 use super::uncounted::Uncounted;
-use super::{Kind, announce, counted, events, report};
+use super::{Kind, announce, events, metrics, report};
 use crate::engine::horizon::Horizon;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
@@ -44,26 +44,26 @@ pub(super) async fn pass(
     memory: &mut Memory,
 ) -> Result<Ending, Fault> {
     let (world, key) = (context.world, context.key);
-    let Some(mut sight) = observe(context, kind, memory).await? else {
+    let Some(mut observed) = observe(context, kind, memory).await? else {
         world.waiting.set(key, &[]);
         return Ok(not_there(context.horizon));
     };
-    let outcome = go(world, key, &mut sight).await;
+    let outcome = run_until_rest(world, key, &mut observed).await;
     if outcome.is_ok() {
-        for missed in world.waiting.set(key, &sight.awaited) {
+        for missed in world.waiting.set(key, &observed.awaited) {
             world.queue.sighted(key, missed);
         }
-        memory.uncounted = Uncounted::after(&facts(&sight, world.now(), world.started()));
+        memory.uncounted = Uncounted::after(&facts(&observed, world.now(), world.started()));
     }
-    counted::show_times(world, &sight);
-    memory.checked = sight.checked;
+    metrics::show_times(world, &observed);
+    memory.checked = observed.checked;
     // A value that was shown once is kept until it is stored, or its attempt is given up.
-    memory.in_hand = sight
+    memory.in_hand = observed
         .in_hand
         .take()
-        .filter(|fresh| fresh.minted_here && still_open(&sight, fresh.version));
-    sight.note_what_was_seen();
-    *context.horizon = std::mem::take(&mut sight.horizon);
+        .filter(|fresh| fresh.minted_here && still_open(&observed, fresh.version));
+    observed.note_what_was_seen();
+    *context.horizon = std::mem::take(&mut observed.horizon);
     outcome
 }
 
@@ -77,30 +77,34 @@ fn not_there(horizon: &mut Horizon) -> Ending {
     }
 }
 
-fn still_open(sight: &Sight, version: lifecycle::Version) -> bool {
-    let ledger = super::facts::ledger(sight).into_ledger();
+fn still_open(observed: &Observation, version: lifecycle::Version) -> bool {
+    let ledger = super::facts::ledger(observed).into_ledger();
     let intent = ledger.and_then(|ledger| ledger.intent);
     intent.is_some_and(|intent| intent.version == version)
 }
 
-async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Ending, Fault> {
+async fn run_until_rest(
+    world: &World,
+    key: &Key,
+    observed: &mut Observation,
+) -> Result<Ending, Fault> {
     let mut outrun = 0;
     for _ in 0..MOST_DECISIONS {
-        let facts = facts(sight, world.now(), world.started());
+        let facts = facts(observed, world.now(), world.started());
         let decision = decide(&facts);
-        if matches!(decision.next, Next::Rest { .. }) && comparison_is_over(sight) {
+        if matches!(decision.next, Next::Rest { .. }) && comparison_is_over(observed) {
             // Only now: as long as what the comparison showed is not dealt with, it must be made again.
-            sight.compared = false;
-            sight.checked = Some(world.now());
+            observed.compared = false;
+            observed.checked = Some(world.now());
             continue;
         }
         let result = match &decision.next {
-            Next::Ask(question) => ask(world, key, sight, *question, decision.because).await,
-            Next::Do(step) => perform(world, sight, step, &decision).await,
-            Next::Rest { wake } => match rest(world, sight, &decision).await {
+            Next::Ask(question) => ask(world, key, observed, *question, decision.because).await,
+            Next::Do(step) => perform(world, observed, step, &decision).await,
+            Next::Rest { wake } => match rest(world, observed, &decision).await {
                 Ok(()) => {
                     return Ok(Ending::Rest {
-                        wake: earliest(*wake, look_again_at(world, sight, &decision)),
+                        wake: earliest(*wake, look_again_at(world, observed, &decision)),
                     });
                 }
                 Err(fault) => Err(fault),
@@ -108,7 +112,9 @@ async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Ending, Fault
         };
         match result {
             Ok(()) if matches!(decision.next, Next::Do(Step::Unguard)) => {
-                return Ok(Ending::Departed { uid: sight.uid() });
+                return Ok(Ending::Departed {
+                    uid: observed.uid(),
+                });
             }
             Ok(()) => {}
             Err(Fault::Outrun(act)) => {
@@ -117,10 +123,10 @@ async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Ending, Fault
                     return Ok(Ending::Again);
                 }
                 tracing::debug!(resource = %key, act, "somebody was faster; looking again");
-                sight.forget_answers();
-                sight.heirlooms = None;
-                sight.doubt = true;
-                look_again(world, key, sight).await?;
+                observed.forget_answers();
+                observed.left_by_predecessor = None;
+                observed.doubt = true;
+                look_again(world, key, observed).await?;
             }
             Err(fault) => return Err(fault),
         }
@@ -129,20 +135,20 @@ async fn go(world: &World, key: &Key, sight: &mut Sight) -> Result<Ending, Fault
 }
 
 /// The issuer was compared with the ledger, and nothing that it showed is left to do.
-fn comparison_is_over(sight: &Sight) -> bool {
-    let ledger = super::facts::ledger(sight).into_ledger();
+fn comparison_is_over(observed: &Observation) -> bool {
+    let ledger = super::facts::ledger(observed).into_ledger();
     let failed = ledger
         .is_some_and(|ledger| ledger.setbacks.retire.is_some() || ledger.setbacks.check.is_some());
-    sight.compared && !failed
+    observed.compared && !failed
 }
 
 /// What hangs on somebody else's object or act, such as a login or a holder, is looked at again now and then: a watch
 /// may be late, and a read too old.
 const NOW_AND_THEN: SignedDuration = SignedDuration::from_mins(5);
 
-fn look_again_at(world: &World, sight: &Sight, decision: &Decision) -> Option<Timestamp> {
+fn look_again_at(world: &World, observed: &Observation, decision: &Decision) -> Option<Timestamp> {
     let held = decision.waits.iter().any(|wait| !wait.on.is_empty());
-    let hangs = held || sight.source.is_err() || sight.obstacle.is_some();
+    let hangs = held || observed.source.is_err() || observed.obstacle.is_some();
     hangs
         .then(|| world.now().checked_add(NOW_AND_THEN).ok())
         .flatten()
@@ -155,15 +161,15 @@ fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestam
 /// Does the step, and sorts what went wrong: the issuer's trouble is for the rules, the API server's for the queue.
 async fn perform(
     world: &World,
-    sight: &mut Sight,
+    observed: &mut Observation,
     step: &Step,
     decision: &Decision,
 ) -> Result<(), Fault> {
-    let note = announce::of_step(sight, step, decision);
+    let note = announce::of_step(observed, step, decision);
     let begun = std::time::Instant::now();
-    let result = act(world, sight, step, decision).await;
+    let result = act(world, observed, step, decision).await;
     world.telemetry.step(
-        sight.kind.controller(),
+        observed.kind.controller(),
         step.name(),
         result.as_ref().err(),
         begun.elapsed(),
@@ -171,23 +177,23 @@ async fn perform(
     match result {
         Ok(()) => {
             tracing::info!(
-                kind = sight.kind.resource().kind,
-                namespace = sight.namespace(),
-                name = sight.object.name_any(),
+                kind = observed.kind.resource().kind,
+                namespace = observed.namespace(),
+                name = observed.object.name_any(),
                 step = step.name(),
                 version = step.version().map(|version| version.to_string()),
                 reason = decision.because.code(),
                 "done"
             );
-            counted::step_done(world, sight, step);
+            metrics::step_done(world, observed, step);
             if let Some(note) = note {
-                events::write(world, &sight.object, &note).await;
+                events::write(world, &observed.object, &note).await;
             }
             Ok(())
         }
         Err(fault @ (Fault::TimedOut(_) | Fault::Unreachable(_))) => {
             if matches!(step, Step::Store(_))
-                && let Some(fresh) = &mut sight.in_hand
+                && let Some(fresh) = &mut observed.in_hand
             {
                 fresh.maybe_stored = true;
             }
@@ -195,24 +201,24 @@ async fn perform(
         }
         // Whoever was faster wakes us. And that somebody forbids it must not hold up what matters.
         Err(fault @ (Fault::Outrun(_) | Fault::Refused { .. })) if is_only_tried(step) => {
-            say_it_failed(sight, step, decision, &fault);
+            say_it_failed(observed, step, decision, &fault);
             Ok(())
         }
         Err(fault @ (Fault::Outrun(_) | Fault::Deposed(_) | Fault::Past)) => Err(fault),
         Err(fault @ (Fault::Refused { .. } | Fault::Issuer(_))) => {
-            say_it_failed(sight, step, decision, &fault);
+            say_it_failed(observed, step, decision, &fault);
             if is_for_the_queue(step) {
                 return Err(fault);
             }
-            sight.failed = Some((step.purpose(), trouble_with(sight, step, &fault)));
+            observed.failed = Some((step.purpose(), trouble_with(observed, step, &fault)));
             Ok(())
         }
     }
 }
 
-fn say_it_failed(sight: &Sight, step: &Step, decision: &Decision, fault: &Fault) {
+fn say_it_failed(observed: &Observation, step: &Step, decision: &Decision, fault: &Fault) {
     tracing::warn!(
-        kind = sight.kind.resource().kind, namespace = sight.namespace(), name = sight.object.name_any(),
+        kind = observed.kind.resource().kind, namespace = observed.namespace(), name = observed.object.name_any(),
         step = step.name(), reason = decision.because.code(), trouble = %fault, "failed"
     );
 }
@@ -249,11 +255,11 @@ fn is_for_the_queue(step: &Step) -> bool {
 
 /// What the rules are told. A value that is shown once, and that the API server does not take, is good for nothing;
 /// unless an earlier write of it may still land.
-fn trouble_with(sight: &Sight, step: &Step, fault: &Fault) -> Trouble {
+fn trouble_with(observed: &Observation, step: &Step, fault: &Fault) -> Trouble {
     let trouble = fault.to_trouble();
-    let fresh = sight.in_hand.as_ref();
+    let fresh = observed.in_hand.as_ref();
     let refused = matches!(fault, Fault::Refused { .. }) && matches!(step, Step::Store(_));
-    let shown_once = sight.kind.terms(&sight.object).issuer.minting == Minting::ShownOnce;
+    let shown_once = observed.kind.terms(&observed.object).issuer.minting == Minting::ShownOnce;
     if !refused || !shown_once || fresh.is_none_or(|fresh| fresh.maybe_stored) {
         return trouble;
     }
@@ -264,26 +270,26 @@ fn trouble_with(sight: &Sight, step: &Step, fault: &Fault) -> Trouble {
 }
 
 /// At rest, status says what is so.
-async fn rest(world: &World, sight: &mut Sight, decision: &Decision) -> Result<(), Fault> {
-    if sight.gone || decision.because == Because::NotOurs {
+async fn rest(world: &World, observed: &mut Observation, decision: &Decision) -> Result<(), Fault> {
+    if observed.gone || decision.because == Because::NotOurs {
         return Ok(());
     }
-    let facts = facts(sight, world.now(), world.started());
+    let facts = facts(observed, world.now(), world.started());
     let view = View::of(&facts, decision);
     if view.because.severity() >= Severity::Trouble {
         tracing::debug!(
-            name = sight.object.name_any(),
+            name = observed.object.name_any(),
             reason = view.because.code(),
             "resting in trouble"
         );
     }
     let note = view
         .stalled
-        .then(|| announce::newly_stalled(sight, &view))
+        .then(|| announce::newly_stalled(observed, &view))
         .flatten();
-    report::write(world, sight, decision).await?;
+    report::write(world, observed, decision).await?;
     if let Some(note) = note {
-        events::write(world, &sight.object, &note).await;
+        events::write(world, &observed.object, &note).await;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::Kind;
 use super::act::manager;
-use super::observe::Sight;
+use super::observe::Observation;
 use super::secrets::{self, Record};
 use crate::engine::names;
 use crate::engine::trouble::Fault;
@@ -301,13 +301,17 @@ fn with_record(kind: &dyn Kind, object: &DynamicObject, secret: Secret, entry: &
 /// *Guarantees:* only our own labels, annotations and owner reference are added, as the ledger has them, and only if nobody wrote the
 /// Secret since it was read. *If it dies here:* it has its record, or gets it the next time. *Safe to repeat because* it
 /// writes what is there already.
-pub(super) async fn mend(world: &World, sight: &mut Sight, uid: &SecretUid) -> Result<(), Fault> {
+pub(super) async fn mend(
+    world: &World,
+    observed: &mut Observation,
+    uid: &SecretUid,
+) -> Result<(), Fault> {
     // Once in a pass: that somebody forbids it holds nothing up, since the ledger knows what the Secret does not say.
-    for damaged in sight.damaged.iter_mut().filter(|one| one.awaits(uid)) {
+    for damaged in observed.damaged.iter_mut().filter(|one| one.awaits(uid)) {
         damaged.tried = true;
     }
     let is_it = |secret: &&Secret| secret.uid().as_deref() == Some(uid.as_str());
-    let Some(secret) = sight.secrets.iter().find(is_it) else {
+    let Some(secret) = observed.secrets.iter().find(is_it) else {
         return Ok(());
     };
     let patch = json!({ "metadata": {
@@ -316,10 +320,10 @@ pub(super) async fn mend(world: &World, sight: &mut Sight, uid: &SecretUid) -> R
         "annotations": secret.annotations(),
         "ownerReferences": secret.owner_references(),
     } });
-    let api = world.secrets(&sight.namespace());
+    let api = world.secrets(&observed.namespace());
     let (name, manager, patch) = (secret.name_any(), manager(), Patch::Merge(&patch));
     let write = api.patch(&name, &manager, &patch);
     let seen = world.timed("writing a record anew", write).await?;
-    sight.saw_secret(seen);
+    observed.saw_secret(seen);
     Ok(())
 }

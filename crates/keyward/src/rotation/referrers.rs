@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt};
 use lifecycle::{Holder, IssuedId, SecretName, Trouble, Version};
 
 use super::ask::open_as_minted;
-use super::observe::{Sight, stored};
+use super::observe::{Observation, stored};
 use crate::engine::reader::Reader;
 use crate::engine::trouble::Fault;
 use crate::engine::waiting::Awaited;
@@ -31,23 +31,33 @@ pub struct Referrers {
 }
 
 /// Who may be using this version: by the Secret that holds it, and by what the issuer tells.
-pub async fn to(world: &World, sight: &Sight, version: Version) -> Result<Referrers, Fault> {
-    let mut found = by_secret(world, sight, version).await?;
-    let leaving = sight.object.metadata.deletion_timestamp.is_some();
+pub async fn to(
+    world: &World,
+    observed: &Observation,
+    version: Version,
+) -> Result<Referrers, Fault> {
+    let mut found = by_secret(world, observed, version).await?;
+    let leaving = observed.object.metadata.deletion_timestamp.is_some();
     // Whoever deletes the resource wants its credentials gone, and only those who follow the protocol are waited for.
-    if sight.kind.terms(&sight.object).issuer.tells_use && !leaving {
-        let used = used(world, sight, version).await.map_err(Fault::Issuer)?;
+    if observed.kind.terms(&observed.object).issuer.tells_use && !leaving {
+        let used = used(world, observed, version)
+            .await
+            .map_err(Fault::Issuer)?;
         found.holders.extend(used);
     }
     Ok(found)
 }
 
 /// The issuer saw it in use a short while ago.
-async fn used(world: &World, sight: &Sight, version: Version) -> Result<Option<Holder>, Trouble> {
-    let Some(id) = sight.recorded_id(version) else {
+async fn used(
+    world: &World,
+    observed: &Observation,
+    version: Version,
+) -> Result<Option<Holder>, Trouble> {
+    let Some(id) = observed.recorded_id(version) else {
         return Ok(None);
     };
-    let source = open_as_minted(world, sight, version).await?;
+    let source = open_as_minted(world, observed, version).await?;
     let last = world
         .at_issuer(&source, "last use", source.used(&id))
         .await?;
@@ -56,14 +66,18 @@ async fn used(world: &World, sight: &Sight, version: Version) -> Result<Option<H
 }
 
 /// The unfinished pods that refer to the Secret of this version, read live.
-async fn by_secret(world: &World, sight: &Sight, version: Version) -> Result<Referrers, Fault> {
-    let Some((name, id)) = where_it_is(sight, version) else {
+async fn by_secret(
+    world: &World,
+    observed: &Observation,
+    version: Version,
+) -> Result<Referrers, Fault> {
+    let Some((name, id)) = where_it_is(observed, version) else {
         return Ok(Referrers::default());
     };
-    let mut reader = Reader::new(world, &sight.namespace());
-    let holders = sight
+    let mut reader = Reader::new(world, &observed.namespace());
+    let holders = observed
         .kind
-        .referrers(&sight.object, &id, &mut reader)
+        .referrers(&observed.object, &id, &mut reader)
         .await?;
     let awaited = if holders.is_empty() {
         Vec::new()
@@ -71,7 +85,7 @@ async fn by_secret(world: &World, sight: &Sight, version: Version) -> Result<Ref
         reader.into_awaited()
     };
     let mut found = Referrers { holders, awaited };
-    let api: Api<Pod> = Api::namespaced(world.client.clone(), &sight.namespace());
+    let api: Api<Pod> = Api::namespaced(world.client.clone(), &observed.namespace());
     let mut next = ListParams::default().limit(PAGE);
     loop {
         let page = world.timed("listing pods", api.list(&next)).await?;
@@ -89,11 +103,11 @@ async fn by_secret(world: &World, sight: &Sight, version: Version) -> Result<Ref
 }
 
 /// The Secret of this version, and its credential; as the ledger has it where the Secret is gone.
-fn where_it_is(sight: &Sight, version: Version) -> Option<(SecretName, IssuedId)> {
-    let secrets = stored(sight.kind.as_ref(), &sight.secrets);
+fn where_it_is(observed: &Observation, version: Version) -> Option<(SecretName, IssuedId)> {
+    let secrets = stored(observed.kind.as_ref(), &observed.secrets);
     let mut its = secrets.into_iter().filter(|one| one.version == version);
     let there = its.find_map(|one| Some((one.name, one.id?)));
-    let recorded = super::facts::ledger(sight)
+    let recorded = super::facts::ledger(observed)
         .into_ledger()
         .and_then(|ledger| {
             let entry = ledger.entry(version)?;

@@ -6,7 +6,7 @@ use lifecycle::{Decision, Facts, Ledger, Next, Role, Step, View, decide};
 use serde_json::Value;
 
 use super::facts::{facts, ledger};
-use super::observe::Sight;
+use super::observe::Observation;
 use crate::engine::conditions::Said;
 use crate::engine::status::{self, Owned};
 use crate::engine::trouble::Fault;
@@ -26,31 +26,36 @@ pub struct Report<'a> {
 }
 
 /// Brings status up to date.
-pub async fn write(world: &World, sight: &mut Sight, decision: &Decision) -> Result<(), Fault> {
-    let wanted = wanted(world, sight, decision);
-    let written = status::write(world, &sight.key(), &sight.object, wanted, Owned::All).await?;
+pub async fn write(
+    world: &World,
+    observed: &mut Observation,
+    decision: &Decision,
+) -> Result<(), Fault> {
+    let wanted = wanted(world, observed, decision);
+    let written =
+        status::write(world, &observed.key(), &observed.object, wanted, Owned::All).await?;
     if let Some(object) = written {
-        sight.saw_object(object);
+        observed.saw_object(object);
     }
     Ok(())
 }
 
-fn wanted(world: &World, sight: &Sight, decision: &Decision) -> Value {
-    let mut facts = facts(sight, world.now(), world.started());
+fn wanted(world: &World, observed: &Observation, decision: &Decision) -> Value {
+    let mut facts = facts(observed, world.now(), world.started());
     let ahead = matches!(decision.next, Next::Do(Step::Mirror)).then(|| looking_ahead(&mut facts));
     let view = View::of(&facts, ahead.as_ref().unwrap_or(decision));
-    let ledger = ledger(sight).into_ledger().unwrap_or_default();
-    let before = sight.object.data.get("status");
+    let ledger = ledger(observed).into_ledger().unwrap_or_default();
+    let before = observed.object.data.get("status");
     let report = Report {
-        object: &sight.object,
+        object: &observed.object,
         view: &view,
         facts: &facts,
         ledger: &ledger,
-        generation: sight.object.metadata.generation,
+        generation: observed.object.metadata.generation,
         before,
         now: facts.now,
     };
-    sight.kind.status(&report)
+    observed.kind.status(&report)
 }
 
 /// While status is being brought up to date, it may as well say what will be so once that is done: this saves the

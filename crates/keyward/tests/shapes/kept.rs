@@ -78,14 +78,14 @@ async fn life(trouble: Trouble) -> Result<(u64, u64), String> {
     run.create(LOCKERS, "locker", json!({ "spec": { "size": 1 } }))
         .await;
     run.until_so("it is made", |cluster| {
-        says(cluster, "locker", "UpToDate") && ours(&lockers) == [1]
+        says(cluster, "locker", "AsWanted") && ours(&lockers) == [1]
     })
     .await?;
     let (params, resources) = (PatchParams::default(), api(&run.cluster, LOCKERS));
     let larger = Patch::Merge(json!({ "spec": { "size": 2 } }));
     resources.patch("locker", &params, &larger).await.unwrap();
     run.until_so("it is larger", |cluster| {
-        says(cluster, "locker", "UpToDate") && ours(&lockers) == [2]
+        says(cluster, "locker", "AsWanted") && ours(&lockers) == [2]
     })
     .await?;
     *lockers.in_use.lock().unwrap() = vec!["2 boxes".into()];
@@ -167,7 +167,7 @@ async fn a_copied_resource_gets_a_thing_of_its_own_and_leaves_the_originals_alon
     run.create(LOCKERS, "locker", json!({ "spec": { "size": 1 } }))
         .await;
     run.until_so("the original", |cluster| {
-        says(cluster, "locker", "UpToDate")
+        says(cluster, "locker", "AsWanted")
     })
     .await
     .unwrap();
@@ -183,7 +183,7 @@ async fn a_copied_resource_gets_a_thing_of_its_own_and_leaves_the_originals_alon
         json!({ "metadata": metadata, "spec": { "size": 5 } }),
     )
     .await;
-    run.until_so("the copy", |cluster| says(cluster, "copy", "UpToDate"))
+    run.until_so("the copy", |cluster| says(cluster, "copy", "AsWanted"))
         .await
         .unwrap();
     let mut sizes = ours(&lockers);
@@ -224,7 +224,7 @@ async fn a_spec_that_makes_no_sense_and_a_login_that_is_missing_are_told_and_men
     run.cluster
         .add_secret("other", &json!({ "password": "x" }))
         .await;
-    run.until_so("it is made", |cluster| says(cluster, "locker", "UpToDate"))
+    run.until_so("it is made", |cluster| says(cluster, "locker", "AsWanted"))
         .await
         .unwrap();
 }

@@ -152,7 +152,7 @@ impl Projection for Mirror {
                 Plan::act(Effect::Delete { what }, Because::Deleting)
             }
             Some(_) | None if own.leaving => Plan::act(Effect::Unguard, Because::Finished),
-            Some(_) | None => Plan::rest(Because::UpToDate, json!({ "source": wants })),
+            Some(_) | None => Plan::rest(Because::AsWanted, json!({ "source": wants })),
         }
     }
 }

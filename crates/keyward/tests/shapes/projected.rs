@@ -74,7 +74,7 @@ fn says(cluster: &Cluster, status: &str, reason: &str) -> bool {
 fn is_at(cluster: &Cluster, source: &str, other: &str) -> bool {
     let copy = stored(cluster, "secrets", ELSEWHERE, COPY);
     let original = stored(cluster, "secrets", NAMESPACE, source);
-    says(cluster, "True", "UpToDate")
+    says(cluster, "True", "AsWanted")
         && gadget(cluster)["status"]["uses"] == source
         && is_held(cluster, source)
         && !is_held(cluster, other)

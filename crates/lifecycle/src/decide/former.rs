@@ -1,7 +1,7 @@
 //! A resource that was restored from a backup: its records came back under another uid. By itself nothing of its former
 //! life is ended or used. With one word of a person it is taken over whole.
 
-use super::inherit;
+use super::predecessor;
 use super::recover::rebuild_with;
 use super::scene::{Choice, Scene, Waits, listing};
 use crate::{Because, Change, Facts, Former, Ledger, Purpose, Question, Resource};
@@ -39,7 +39,7 @@ pub(super) fn take_over(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     if s.ledger.intent.is_some() || s.must_wait(Purpose::Check, waits) {
         return None;
     }
-    if let Some(choice) = inherit::take_over(s.facts) {
+    if let Some(choice) = predecessor::take_over(s.facts) {
         return Some(Choice {
             because: Because::TakingOver,
             ..choice

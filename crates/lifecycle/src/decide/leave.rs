@@ -188,8 +188,8 @@ pub(super) fn finish(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         }
     }
     // The last look of all: what is left there with its protection on would keep its namespace for ever.
-    if s.facts.heirlooms.is_none() {
-        return Some(Choice::ask(Question::Heirlooms, Because::Deleting));
+    if s.facts.left_by_predecessor.is_none() {
+        return Some(Choice::ask(Question::Predecessor, Because::Deleting));
     }
     Some(Choice::act(Step::Unguard, Because::Finished))
 }
@@ -231,7 +231,7 @@ fn remove_what_is_reserved(s: &Scene, waits: &mut Waits) -> Option<Choice> {
 
 /// The resource is gone, by force or because a late request landed after its end. What is left of it is treated as on
 /// deletion, from what the Secrets themselves record; there is nothing to write notes into any more.
-pub(super) fn bury(facts: &Facts, waits: &mut Waits) -> Choice {
+pub(super) fn clean_up_after(facts: &Facts, waits: &mut Waits) -> Choice {
     let resource = Resource {
         ledger: LedgerState::Absent,
         guarded: true,

@@ -3,9 +3,9 @@
 mod begin;
 mod check;
 mod former;
-mod inherit;
 mod leave;
 mod mint;
+mod predecessor;
 mod recover;
 mod retire;
 mod rotate;
@@ -39,7 +39,7 @@ const POLICY: &[Check] = &[
     mint::go_back, // a person wants the previous version; only while it is whole
     mint::mirror_what_is_published, // consumers follow status: nothing old goes before they can know of the new
     mint::annotate_the_secret, // an edit of them takes effect at once, whatever the issuer or the login is up to
-    inherit::settle_the_estate, // before strays are: all that is left gets its record, then all of it is retired
+    predecessor::settle_what_is_left, // before strays are: all that is left gets its record, then all of it is retired
     recover::adopt_strays, // a complete Secret without a record gets one, so that it is retired in order
     recover::let_lookalikes_go,
     recover::discard_drafts,
@@ -73,7 +73,7 @@ const POLICY: &[Check] = &[
 pub fn decide(facts: &Facts) -> Decision {
     let mut waits = Waits::default();
     let choice = match &facts.resource {
-        None => Some(leave::bury(facts, &mut waits)),
+        None => Some(leave::clean_up_after(facts, &mut waits)),
         Some(resource) => with_resource(facts, resource, &mut waits),
     };
     waits.settle(choice)
@@ -117,7 +117,7 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
     // Before the Secrets are judged by: a predecessor's have no record yet, and are versions too.
     let taking_over = former::is_asked_for(facts, resource);
     if (resource.ledger == LedgerState::Absent || taking_over)
-        && let Some(choice) = inherit::take_over(facts)
+        && let Some(choice) = predecessor::take_over(facts)
     {
         return Some(choice);
     }

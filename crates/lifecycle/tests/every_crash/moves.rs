@@ -209,7 +209,7 @@ fn operator_moves(run: &Run, w: &World, index: usize, out: &mut Vec<(Event, Worl
             | Act::Ended(_)
             | Act::Referrers(_)
             | Act::Gone(..)
-            | Act::Heirlooms) => {
+            | Act::Predecessor) => {
                 let mut next = *w;
                 operator::learn(run, &mut next, index, act, false);
                 finish(Event::Learns(index), next, out);
@@ -445,7 +445,8 @@ fn strangers_move(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
     };
     for index in 0..w.secrets.len() {
         let original = w.secrets[index];
-        let ours = original.kind == Kind::Final && !original.forged && !original.is_heirloom();
+        let ours =
+            original.kind == Kind::Final && !original.forged && !original.is_left_by_predecessor();
         edit(Event::CopiesSecret(index), &|w| {
             ours && spend(&mut w.left.copied_secrets) && forge(w, original)
         });

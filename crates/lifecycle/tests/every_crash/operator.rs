@@ -90,13 +90,16 @@ pub fn read_the_secrets(run: &Run, w: &mut World, index: usize, cached: bool) {
         }
     }
     // What a predecessor left is looked for apart.
-    for secret in secrets.iter_mut().filter(|secret| secret.is_heirloom()) {
+    for secret in secrets
+        .iter_mut()
+        .filter(|secret| secret.is_left_by_predecessor())
+    {
         *secret = Secret::default();
     }
     let o = &mut w.operators[index];
     let found = std::mem::replace(&mut o.secrets, secrets);
     o.secrets.sort_unstable();
-    for copy in found.into_iter().filter(Secret::is_heirloom) {
+    for copy in found.into_iter().filter(Secret::is_left_by_predecessor) {
         let free = o.secrets.iter_mut().find(|slot| slot.kind == Kind::Nothing);
         if let Some(slot) = free {
             *slot = copy;
@@ -166,8 +169,8 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
             o.read_after_listing = c.lie == Some(Lie::SweepReadsTheResourceFirst);
         }
         Act::Resource => read_the_resource(run, w, index),
-        Act::Heirlooms if lost => o.forget_the_pass(),
-        Act::Heirlooms => {
+        Act::Predecessor if lost => o.forget_the_pass(),
+        Act::Predecessor => {
             o.looked = true;
             // One that somebody else has taken over meanwhile is seen as well: its number is spent.
             for secret in before
@@ -177,7 +180,7 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
             {
                 if o.secrets.iter().all(|known| known.name() != secret.name()) {
                     refresh(o, &before, secret.name());
-                    if !secret.is_heirloom() {
+                    if !secret.is_left_by_predecessor() {
                         // A list from before may lack what it holds.
                         (o.listed, o.listing, o.marks) = (Told::Nothing, 0, Default::default());
                         o.read_after_listing = false;
@@ -441,7 +444,7 @@ fn absorb(run: &Run, w: &mut World, index: usize, request: Request, reply: Reply
             o.resource_fresh = true;
             if request.verb == Verb::Record {
                 o.failed = Failed::No;
-                o.forget_heirlooms();
+                o.forget_what_is_left();
                 strike_out(run, o);
                 o.mine = if request.change == Wrote::Intent {
                     request.version

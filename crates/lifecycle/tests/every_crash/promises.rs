@@ -192,7 +192,7 @@ pub fn before_a_store(w: &mut World, c: &Configuration, r: Request) {
 
 /// P10, at the instant our finalizer leaves the resource.
 pub fn when_it_ends(w: &mut World, c: &Configuration) {
-    let protected = |secret: &Secret| secret.is_heirloom() && secret.guarded;
+    let protected = |secret: &Secret| secret.is_left_by_predecessor() && secret.guarded;
     if w.secrets.iter().any(protected) {
         breaks(w, Broken::LeftSomethingBehind);
     }

@@ -171,7 +171,7 @@ fn pass(run: &Run, w: &mut World, path: &mut Vec<World>) -> Result<(Because, boo
                     | Act::Ended(_)
                     | Act::Referrers(_)
                     | Act::Gone(..)
-                    | Act::Heirlooms => {
+                    | Act::Predecessor => {
                         operator::learn(run, w, 0, act, false);
                     }
                 }
@@ -209,7 +209,7 @@ fn clean(run: &Run, w: &World, because: Because) -> bool {
     let id = crate::facts::number_of(&current.id);
     let credential = w.credentials[usize::from(id)];
     // What cannot be a version is left alone as long as the resource lives.
-    let of_no_use = |secret: &Secret| secret.is_heirloom() && secret.value == 0;
+    let of_no_use = |secret: &Secret| secret.is_left_by_predecessor() && secret.value == 0;
     let secrets = || {
         w.secrets
             .iter()

@@ -164,7 +164,7 @@ fn plan(run: &Run, act: Act) -> String {
     match act {
         Act::Issued => "lists what bears our mark at the issuer".into(),
         Act::Resource => "reads the resource again".into(),
-        Act::Heirlooms => "looks for what a predecessor left".into(),
+        Act::Predecessor => "looks for what a predecessor left".into(),
         Act::Works(v) => format!("tries whether version {} lets it in", version(v)),
         Act::Ended(v) => format!("tries whether version {} has expired", version(v)),
         Act::Referrers(v) => format!("asks who refers to version {}", version(v)),

@@ -8,10 +8,10 @@ mod admin;
 mod end;
 mod id;
 mod listing;
+mod login_state;
 mod refusals;
 mod server;
 mod session;
-mod standing;
 mod wire;
 
 use async_trait::async_trait;
@@ -27,9 +27,9 @@ pub use admin::Administrator;
 use end::Ended;
 pub use id::credential_id;
 use id::{Name, issued_id};
+pub use login_state::Password;
 pub use server::Server;
 pub use session::{Session, Who};
-pub use standing::Password;
 use wire::{Created, Credential, Rule, Rules};
 
 /// Key of the credential's id in its [`Values`]; not secret.

@@ -13,9 +13,9 @@ use tokio::sync::watch;
 
 use super::id::{Name, credential_id};
 use super::listing::Rounds;
+use super::login_state::{LoginState, Password, State, Token};
 use super::refusals::Seat;
 use super::server::{Busy, Discovered, NO_CATALOGUE, Server, UnderWay};
-use super::standing::{Password, Standing, State, Token};
 use super::wire::{self, Credential, Listed, TokenReply};
 use crate::http::{Reply, Request};
 use crate::{SecretValue, SourceError};
@@ -81,7 +81,7 @@ impl Session {
         Self {
             login: format!("{}@{}", who.user, who.user_domain),
             who,
-            state: Mutex::new(State::new(password, Standing::Untried)),
+            state: Mutex::new(State::new(password, LoginState::Untried)),
             seat: server.refusals().seat(),
             turn: tokio::sync::Mutex::default(),
             server,
@@ -99,7 +99,7 @@ impl Session {
             version: String::new(),
         };
         let mut session = Self::new(server, who, nothing);
-        session.state().standing = Standing::Absent;
+        session.state().login = LoginState::Absent;
         session.no_password = Some(why);
         session
     }
@@ -111,7 +111,7 @@ impl Session {
 
     /// Whether it must be remembered that this password was refused.
     pub fn is_refused(&self) -> bool {
-        matches!(self.state().standing, Standing::Refused(_))
+        matches!(self.state().login, LoginState::Refused(_))
     }
 
     pub fn user(&self) -> &str {
@@ -290,7 +290,7 @@ impl Session {
                 return Ok(token.clone());
             }
             state.token = None;
-            if state.standing != Standing::Untried {
+            if state.login != LoginState::Untried {
                 return Err(self.refused(act));
             }
             state.password.clone()

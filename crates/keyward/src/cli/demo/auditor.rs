@@ -1,4 +1,4 @@
-//! Somebody who trusts nobody: reads Keystone's books and the cluster's objects behind everybody's back, and holds
+//! Somebody who trusts nobody: reads Keystone's access log and the cluster's objects behind everybody's back, and holds
 //! them against the promises after every event.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,9 +9,9 @@ use sha2::{Digest, Sha256};
 use sources::keystone::credential_id;
 
 use super::Scenery;
-use super::books::{Event, Happened};
+use super::access_log::{Event, Happened};
 use super::consumer::{Span, Usage};
-use super::teller::Who;
+use super::output::Who;
 use crate::engine::names;
 
 /// More live credentials than this at once would be a flood.
@@ -31,9 +31,9 @@ pub(crate) struct Auditor {
 impl Auditor {
     /// Looks at everything that happened since the last look.
     pub(crate) fn look(&mut self, scenery: &Scenery) {
-        // What is published is read before the books: a verification must already be in them.
+        // What is published is read before the log: a verification must already be in them.
         let published = scenery.published_id();
-        let fresh = scenery.books.since(self.events);
+        let fresh = scenery.access_log.since(self.events);
         let spans = scenery.usage.spans();
         for event in &fresh {
             self.judge(event, &spans);
@@ -80,7 +80,7 @@ impl Auditor {
     }
 
     fn count_the_living(&mut self, scenery: &Scenery) {
-        let living = scenery.books.live().len();
+        let living = scenery.access_log.live().len();
         if living > CAP {
             self.broken
                 .push(format!("P4: {living} credentials are alive at once"));
@@ -96,7 +96,7 @@ impl Auditor {
             self.broken
                 .push(format!("P2: {id} was published before it was tried"));
         }
-        let alive = scenery.books.live().iter().any(|live| live.id == id);
+        let alive = scenery.access_log.live().iter().any(|live| live.id == id);
         let still_named = scenery.published_id().as_ref() == Some(&id);
         if !alive && still_named {
             self.broken
@@ -138,7 +138,7 @@ impl Auditor {
                     .collect()
             })
             .unwrap_or_default();
-        for live in scenery.books.live() {
+        for live in scenery.access_log.live() {
             if !recorded.contains(&live.id) {
                 self.broken.push(format!(
                     "P3: {} is alive at Keystone and recorded nowhere",
@@ -222,7 +222,7 @@ mod tests {
 
     /// Made by the user itself, past Keyward.
     async fn leave_one_behind(scenery: &Scenery) {
-        let keystone = Http::new(&scenery.books.url_for(Who::Person));
+        let keystone = Http::new(&scenery.access_log.url_for(Who::Person));
         let domain = json!({ "id": "default" });
         let login = json!({
             "identity": { "methods": ["password"], "password": { "user": {

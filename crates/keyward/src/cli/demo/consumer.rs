@@ -11,7 +11,7 @@ use serde_json::json;
 use sources::keystone::{AC_ID, Keystone};
 use sources::{Source, Values};
 
-use super::teller::{Teller, Who};
+use super::output::{Output, Who};
 use super::{NAME, NAMESPACE};
 use crate::api::keystone::KeystoneApplicationCredential;
 use crate::engine::{names, reader};
@@ -69,7 +69,7 @@ pub(crate) struct Consumer {
     pub(crate) client: Client,
     /// Through its own door.
     pub(crate) keystone: Keystone,
-    pub(crate) teller: Arc<Teller>,
+    pub(crate) output: Arc<Output>,
     pub(crate) usage: Arc<Usage>,
 }
 
@@ -121,7 +121,7 @@ impl Consumer {
                 "puts its name on Secret {name} and logs in with version {}",
                 grip.version
             );
-            self.teller.line(self.who, &text);
+            self.output.line(self.who, &text);
             grips.push(grip);
         }
         let leave_at = Instant::now() + self.lingers;
@@ -133,7 +133,7 @@ impl Consumer {
                         "is still busy with version {} and keeps its name on it",
                         grip.version
                     );
-                    self.teller.line(self.who, &text);
+                    self.output.line(self.who, &text);
                 }
             }
         }
@@ -175,7 +175,7 @@ impl Consumer {
                     "is done with version {} and takes its name off",
                     grip.version
                 );
-                self.teller.line(self.who, &text);
+                self.output.line(self.who, &text);
             } else {
                 kept.push(grip);
             }

@@ -3,14 +3,14 @@
 //! An API server and a stand-in Keystone in process, the real operator, two programs that use the credential, and an
 //! auditor who holds everything against the promises.
 
+mod access_log;
 mod auditor;
-mod books;
 mod consumer;
 mod narrator;
 mod operator;
+mod output;
 mod scenery;
 mod story;
-mod teller;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,8 +29,8 @@ use auditor::Auditor;
 use consumer::Consumer;
 use narrator::Narrator;
 use operator::Operator;
+use output::{Output, Who};
 use scenery::Scenery;
-use teller::{Teller, Who};
 
 const NAMESPACE: &str = "openstack";
 const NAME: &str = "ac-barbican";
@@ -97,7 +97,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
 /// Everybody on stage.
 struct Stage {
     scenery: Arc<Scenery>,
-    teller: Arc<Teller>,
+    output: Arc<Output>,
     auditor: Arc<Mutex<Auditor>>,
     operator: Mutex<Operator>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
@@ -106,17 +106,17 @@ struct Stage {
 impl Stage {
     async fn set(speed: f64) -> Result<Self, Failure> {
         let scenery = Arc::new(Scenery::start().await?);
-        let teller = Arc::new(Teller::new(speed));
+        let output = Arc::new(Output::new(speed));
         let auditor = Arc::new(Mutex::new(Auditor::default()));
         let operator = Operator::start(scenery.config()?, &scenery.keystone_url())?;
         let mut tasks = Vec::new();
         for (who, lingers) in [(Who::Api, 0), (Who::Worker, 3500)] {
             let consumer = Consumer {
                 who,
-                lingers: teller.scaled(Duration::from_millis(lingers)),
+                lingers: output.scaled(Duration::from_millis(lingers)),
                 client: scenery.client()?,
-                keystone: keystone_at(&scenery.books.url_for(who))?,
-                teller: teller.clone(),
+                keystone: keystone_at(&scenery.access_log.url_for(who))?,
+                output: output.clone(),
                 usage: scenery.usage.clone(),
             };
             tasks.push(tokio::spawn(consumer.run()));
@@ -132,12 +132,12 @@ impl Stage {
         tasks.push(tokio::spawn(look_on(
             narrator,
             scenery.clone(),
-            teller.clone(),
+            output.clone(),
             auditor.clone(),
         )));
         Ok(Self {
             scenery,
-            teller,
+            output,
             auditor,
             operator: Mutex::new(operator),
             tasks,
@@ -156,7 +156,7 @@ impl Stage {
     }
 
     async fn create(&self) -> Result<(), Failure> {
-        self.teller.line(
+        self.output.line(
             Who::Person,
             &format!("kubectl apply: KeystoneApplicationCredential {NAME}"),
         );
@@ -171,7 +171,7 @@ impl Stage {
     }
 
     async fn ask_for_rotation(&self, token: &str) -> Result<(), Failure> {
-        self.teller
+        self.output
             .line(Who::Person, &format!("keyward rotate appcred/{NAME}"));
         let patch = json!({ "metadata": { "annotations": { names::ROTATE: token } } });
         self.scenery
@@ -203,10 +203,10 @@ impl Stage {
     }
 
     fn tell_how_soon(&self, id: Option<&String>) {
-        let events = self.scenery.books.since(0);
+        let events = self.scenery.access_log.since(0);
         let soon = id.and_then(|id| auditor::revoked_after(&self.scenery.usage, &events, id));
         if let Some(soon) = soon {
-            self.teller.line(
+            self.output.line(
                 Who::Auditor,
                 &format!(
                     "the old one was revoked {} ms after its last user was done",
@@ -217,7 +217,7 @@ impl Stage {
     }
 
     fn show(&self, title: &str) {
-        self.teller.table(title, &self.scenery.live_table());
+        self.output.table(title, &self.scenery.live_table());
     }
 
     /// At rest: nothing alive that is not written down.
@@ -232,7 +232,7 @@ impl Stage {
             return Ok(());
         }
         for promise in &broken {
-            self.teller.line(Who::Crash, promise);
+            self.output.line(Who::Crash, promise);
         }
         Err(Failure::new(
             Exit::PromiseBroken,
@@ -292,11 +292,11 @@ fn keystone_at(url: &str) -> Result<Keystone, Failure> {
 async fn look_on(
     mut narrator: Narrator,
     scenery: Arc<Scenery>,
-    teller: Arc<Teller>,
+    output: Arc<Output>,
     auditor: Arc<Mutex<Auditor>>,
 ) {
     loop {
-        narrator.look(&scenery, &teller);
+        narrator.look(&scenery, &output);
         auditor
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -13,8 +13,8 @@ use kube::{Api, Client, ResourceExt};
 use lifecycle::{Ledger, Mark, Version};
 
 use super::super::target::ledger_of;
-use super::books::{Event as Entry, Happened};
-use super::teller::{Teller, Who};
+use super::access_log::{Event as Entry, Happened};
+use super::output::{Output, Who};
 use super::{NAMESPACE, Scenery};
 use crate::api::keystone::KeystoneApplicationCredential;
 use crate::engine::names;
@@ -79,7 +79,7 @@ pub(crate) struct Narrator {
 }
 
 impl Narrator {
-    pub(crate) fn look(&mut self, scenery: &Scenery, teller: &Teller) {
+    pub(crate) fn look(&mut self, scenery: &Scenery, output: &Output) {
         let untold =
             std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner));
         for change in untold {
@@ -90,57 +90,57 @@ impl Narrator {
                 continue;
             };
             let ledger = ledger_of(&object);
-            self.intent(&ledger, teller);
-            self.draft(&ledger, teller);
-            self.at_keystone(scenery, &ledger, teller);
-            self.changes(&ledger, teller);
+            self.intent(&ledger, output);
+            self.draft(&ledger, output);
+            self.at_keystone(scenery, &ledger, output);
+            self.changes(&ledger, output);
             self.ledger = ledger;
-            self.fences(scenery, teller);
-            self.holders(&object, teller);
+            self.fences(scenery, output);
+            self.holders(&object, output);
         }
         let ledger = self.ledger.clone();
-        self.draft(&ledger, teller);
-        self.at_keystone(scenery, &ledger, teller);
-        self.fences(scenery, teller);
+        self.draft(&ledger, output);
+        self.at_keystone(scenery, &ledger, output);
+        self.fences(scenery, output);
     }
 
-    fn at_keystone(&mut self, scenery: &Scenery, ledger: &Ledger, teller: &Teller) {
-        for event in &scenery.books.since(self.told) {
+    fn at_keystone(&mut self, scenery: &Scenery, ledger: &Ledger, output: &Output) {
+        for event in &scenery.access_log.since(self.told) {
             if self.is_ahead_of(ledger, event) {
                 return;
             }
             self.told += 1;
             if let Some((who, text)) = at_keystone(event) {
-                teller.line(who, &text);
+                output.line(who, &text);
             }
         }
     }
 
-    fn intent(&self, ledger: &Ledger, teller: &Teller) {
+    fn intent(&self, ledger: &Ledger, output: &Output) {
         let before = self.ledger.intent.as_ref().map(|intent| intent.version);
         let Some(now) = ledger.intent.as_ref().map(|intent| intent.version) else {
             return;
         };
         match before {
             Some(before) if before == now => {}
-            Some(before) => teller.line(
+            Some(before) => output.line(
                 Who::Keyward,
                 &format!("gives attempt {before} up, and writes down {now} in its place"),
             ),
-            None => teller.line(
+            None => output.line(
                 Who::Keyward,
                 &format!("writes down: version {now} is about to be made"),
             ),
         }
     }
 
-    fn changes(&self, ledger: &Ledger, teller: &Teller) {
+    fn changes(&self, ledger: &Ledger, output: &Output) {
         let current = ledger.current.as_ref();
         let before = self.ledger.current.as_ref();
         if let Some(current) =
             current.filter(|current| before.is_none_or(|before| before.version != current.version))
         {
-            teller.line(
+            output.line(
                 Who::Keyward,
                 &format!(
                     "tried version {}, stored it in Secret {}, and points everybody there",
@@ -154,7 +154,7 @@ impl Narrator {
                 .iter()
                 .all(|entry| entry.version != old.version)
             {
-                teller.line(
+                output.line(
                     Who::Keyward,
                     &format!(
                         "has Keystone's word that version {} is gone, and strikes it out",
@@ -165,14 +165,14 @@ impl Narrator {
         }
     }
 
-    fn draft(&mut self, ledger: &Ledger, teller: &Teller) {
+    fn draft(&mut self, ledger: &Ledger, output: &Output) {
         let Some(version) = ledger.intent.as_ref().map(|intent| intent.version) else {
             return;
         };
         let mut drafts = self.drafts.lock().unwrap_or_else(PoisonError::into_inner);
         if drafts.remove(&version.to_string()) && self.drafted != Some(version) {
             self.drafted = Some(version);
-            teller.line(
+            output.line(
                 Who::Keyward,
                 "chooses its value and keeps it as a draft, before Keystone hears of it",
             );
@@ -192,7 +192,7 @@ impl Narrator {
         (untold || undrafted) && event.answered.elapsed() < LATE
     }
 
-    fn fences(&mut self, scenery: &Scenery, teller: &Teller) {
+    fn fences(&mut self, scenery: &Scenery, output: &Output) {
         for secret in scenery.server.objects("secrets") {
             let metadata = &secret["metadata"];
             let ours = metadata["labels"][names::ROLE] == "final";
@@ -201,7 +201,7 @@ impl Narrator {
                 && !metadata["deletionTimestamp"].is_null()
                 && self.fenced.insert(metadata["uid"].to_string())
             {
-                teller.line(
+                output.line(
                     Who::Keyward,
                     &format!("closes Secret {name}: nobody new can put a name on it"),
                 );
@@ -209,7 +209,7 @@ impl Narrator {
         }
     }
 
-    fn holders(&mut self, object: &DynamicObject, teller: &Teller) {
+    fn holders(&mut self, object: &DynamicObject, output: &Output) {
         let held_by = object.data["status"]["heldBy"].as_str().map(str::to_owned);
         if held_by != self.held_by
             && let Some(holders) = &held_by
@@ -217,7 +217,7 @@ impl Narrator {
             let holders = holders
                 .replace("openstack.org/", "")
                 .replace("-ac-consumer", "");
-            teller.line(
+            output.line(
                 Who::Keyward,
                 &format!("waits: what is on its way out is held by {holders}"),
             );

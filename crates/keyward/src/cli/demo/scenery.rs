@@ -15,10 +15,10 @@ use testbed::keystone::password_of;
 use super::super::cluster::settled;
 use super::super::exit::{Exit, Failure};
 use super::super::output::table;
-use super::books::{Books, Happened};
+use super::access_log::{AccessLog, Happened};
 use super::consumer::Usage;
 use super::narrator::version_of;
-use super::teller::Who;
+use super::output::Who;
 use super::{NAME, NAMESPACE, USER};
 use crate::api::keystone::{KeystoneAPI, KeystoneApplicationCredential};
 use crate::engine::names;
@@ -29,7 +29,7 @@ const PASSWORD: &str = "BarbicanPassword";
 #[derive(Debug)]
 pub(crate) struct Scenery {
     pub(crate) server: Server,
-    pub(crate) books: Books,
+    pub(crate) access_log: AccessLog,
     pub(crate) usage: Arc<Usage>,
 }
 
@@ -54,7 +54,7 @@ impl Scenery {
         server.create_namespace(NAMESPACE);
         let scenery = Self {
             server,
-            books: Books::open().map_err(stage_failure)?,
+            access_log: AccessLog::open().map_err(stage_failure)?,
             usage: Arc::default(),
         };
         scenery.put_the_password().await?;
@@ -77,7 +77,7 @@ impl Scenery {
 
     /// Where Keyward finds Keystone.
     pub(crate) fn keystone_url(&self) -> String {
-        self.books.url_for(Who::Keyward)
+        self.access_log.url_for(Who::Keyward)
     }
 
     /// As the operator that runs a Keystone would write it.
@@ -175,7 +175,7 @@ impl Scenery {
             && current == named
             && ledger.retiring.is_empty()
             && ledger.intent.is_none()
-            && self.books.live().len() == 1
+            && self.access_log.live().len() == 1
     }
 
     /// Who of the two programs has put a name on the Secret of a version.
@@ -194,27 +194,28 @@ impl Scenery {
 
     /// Logins that were let in, and that were refused, of both programs.
     pub(crate) fn logins(&self) -> (usize, usize) {
-        let let_in = self.books.count(|event| {
+        let let_in = self.access_log.count(|event| {
             event.who != Who::Keyward && matches!(event.happened, Happened::LoggedIn { .. })
         });
         let refused = self
-            .books
+            .access_log
             .count(|event| event.who != Who::Keyward && event.happened == Happened::Refused);
         (let_in, refused)
     }
 
     /// How many credentials were made, and how many revoked.
     pub(crate) fn made_and_revoked(&self) -> (usize, usize) {
-        let made = |event: &super::books::Event| matches!(event.happened, Happened::Made { .. });
+        let made =
+            |event: &super::access_log::Event| matches!(event.happened, Happened::Made { .. });
         let revoked =
-            |event: &super::books::Event| matches!(event.happened, Happened::Revoked { .. });
-        (self.books.count(made), self.books.count(revoked))
+            |event: &super::access_log::Event| matches!(event.happened, Happened::Revoked { .. });
+        (self.access_log.count(made), self.access_log.count(revoked))
     }
 
     /// The credentials that let somebody in right now.
     pub(crate) fn live_table(&self) -> String {
         let ledger = self.ledger().unwrap_or_default();
-        let mut living = self.books.live();
+        let mut living = self.access_log.live();
         living.sort_by_key(|live| version_of(&live.name));
         let rows: Vec<Vec<String>> = living
             .iter()
@@ -255,7 +256,7 @@ impl Scenery {
 
     /// Of both programs.
     fn logins_with(&self, id: &str) -> usize {
-        self.books.count(|event| {
+        self.access_log.count(|event| {
             event.who != Who::Keyward
                 && matches!(&event.happened, Happened::LoggedIn { id: with } if with == id)
         })

@@ -7,7 +7,7 @@ use kube::api::DeleteParams;
 
 use super::super::exit::{Exit, Failure};
 use super::operator::Operator;
-use super::teller::Who;
+use super::output::Who;
 use super::{NAME, NAMESPACE, Stage};
 
 /// Time to read what a chapter is about.
@@ -19,7 +19,7 @@ impl Stage {
         self.introduce().await;
         self.mint().await?;
         if let Some(id) = self.current_id().filter(|_| sabotage) {
-            self.scenery.books.kill(&id);
+            self.scenery.access_log.kill(&id);
         }
         self.rotate().await?;
         self.crash().await?;
@@ -28,8 +28,8 @@ impl Stage {
     }
 
     async fn introduce(&self) {
-        let teller = &self.teller;
-        teller.heading(
+        let output = &self.output;
+        output.heading(
             "Keyward: one credential's whole life",
             "Everything below really happens, inside this program: a Kubernetes API server, a stand-in Keystone that hands out application credentials, the operator, and two programs that log in all the time.",
         );
@@ -56,80 +56,80 @@ impl Stage {
             ),
         ];
         for (who, text) in cast {
-            teller.line(who, text);
+            output.line(who, text);
         }
-        teller.pause(Duration::from_millis(2500)).await;
+        output.pause(Duration::from_millis(2500)).await;
     }
 
     async fn mint(&self) -> Result<(), Failure> {
-        self.teller.heading(
+        self.output.heading(
             "1. Minted and handed over",
             "You ask for a credential. Keyward writes down what it is about to do before it does it, tries the new credential before anybody is pointed at it, and keeps it in a Secret that never changes.",
         );
-        self.teller.pause(READING).await;
+        self.output.pause(READING).await;
         self.create().await?;
         self.until("the first version", || self.scenery.is_settled())
             .await?;
         self.until("both programs to hold it", || self.held_by_both())
             .await?;
-        self.teller.pause(Duration::from_millis(1500)).await;
+        self.output.pause(Duration::from_millis(1500)).await;
         self.show("Alive at Keystone now:");
         self.settle()?;
-        self.teller.pause(Duration::from_secs(2)).await;
+        self.output.pause(Duration::from_secs(2)).await;
         Ok(())
     }
 
     async fn rotate(&self) -> Result<(), Failure> {
-        self.teller.heading(
+        self.output.heading(
             "2. Rotated, and nobody is cut off",
             "A new version is made beside the old one. barbican-api moves at once. barbican-worker is still busy with the old one, so the old one stays valid: it is never revoked while somebody holds it.",
         );
-        self.teller.pause(READING).await;
+        self.output.pause(READING).await;
         let old = self.current_id();
         self.ask_for_rotation("first").await?;
         self.until(
             "the old version to be held by barbican-worker alone",
-            || self.scenery.books.live().len() == 2 && self.old_is_held_by_the_worker_alone(),
+            || self.scenery.access_log.live().len() == 2 && self.old_is_held_by_the_worker_alone(),
         )
         .await?;
-        self.teller.pause(Duration::from_millis(600)).await;
+        self.output.pause(Duration::from_millis(600)).await;
         self.show("Alive at Keystone now:");
         self.until("the end of the old version", || self.scenery.is_settled())
             .await?;
         self.tell_how_soon(old.as_ref());
         self.show("Proof that nobody holds it, then the end. Alive at Keystone now:");
         self.settle()?;
-        self.teller.pause(Duration::from_secs(2)).await;
+        self.output.pause(Duration::from_secs(2)).await;
         Ok(())
     }
 
     async fn crash(&self) -> Result<(), Failure> {
-        self.teller.heading(
+        self.output.heading(
             "3. The operator is killed at the worst moment",
             "Another rotation. Keystone makes the credential, and before its answer arrives the operator is dead: nobody has heard its id, and no program can use it. A careless operator would make a second one and leave this one behind for ever.",
         );
-        self.teller.pause(READING).await;
+        self.output.pause(READING).await;
         let old = self.current_id();
         let victim = self.operator();
-        let books = &self.scenery.books;
-        books.crash_at_the_next_creation({
+        let access_log = &self.scenery.access_log;
+        access_log.crash_at_the_next_creation({
             let victim = victim.clone();
             move || victim.kill()
         });
         self.ask_for_rotation("second").await?;
         self.until("the crash", || victim.is_dead()).await?;
-        self.until("the stranded credential", || books.live().len() == 2)
+        self.until("the stranded credential", || access_log.live().len() == 2)
             .await?;
-        books.no_more_crashes();
-        self.teller.pause(Duration::from_millis(200)).await;
-        self.teller.line(
+        access_log.no_more_crashes();
+        self.output.pause(Duration::from_millis(200)).await;
+        self.output.line(
             Who::Crash,
             "the operator is gone; the programs go on with what they hold",
         );
-        self.teller.pause(Duration::from_millis(1500)).await;
+        self.output.pause(Duration::from_millis(1500)).await;
         self.show("Alive at Keystone now:");
-        self.teller.pause(Duration::from_millis(1500)).await;
-        self.teller.line(
+        self.output.pause(Duration::from_millis(1500)).await;
+        self.output.line(
             Who::Keyward,
             "is started again, remembers nothing, and looks at what is there",
         );
@@ -140,18 +140,18 @@ impl Stage {
         self.tell_how_soon(old.as_ref());
         self.show("Nothing lost, nothing left behind, no second one made. Alive at Keystone now:");
         self.settle()?;
-        self.teller.pause(Duration::from_secs(2)).await;
+        self.output.pause(Duration::from_secs(2)).await;
         Ok(())
     }
 
     async fn delete(&self) -> Result<(), Failure> {
-        self.teller.heading(
+        self.output.heading(
             "4. Deleted",
             "You delete the resource. Even now nothing is revoked while a program holds it; then everything goes, at Keystone first and in the cluster last.",
         );
-        self.teller.pause(READING).await;
+        self.output.pause(READING).await;
         let last = self.current_id();
-        self.teller
+        self.output
             .line(Who::Person, &format!("kubectl delete appcred {NAME}"));
         self.scenery
             .resources()?
@@ -165,7 +165,7 @@ impl Stage {
         self.tell_how_soon(last.as_ref());
         self.show("Alive at Keystone now:");
         self.settle()?;
-        self.teller.pause(Duration::from_millis(500)).await;
+        self.output.pause(Duration::from_millis(500)).await;
         Ok(())
     }
 
@@ -173,22 +173,22 @@ impl Stage {
         let (made, revoked) = self.scenery.made_and_revoked();
         let (logins, refused) = self.scenery.logins();
         let events = self.auditor().events;
-        self.teller.heading(
+        self.output.heading(
             "The end",
             "Nothing of it is left, neither at Keystone nor in the cluster.",
         );
-        self.teller.line(
+        self.output.line(
             Who::Keystone,
             &format!(
                 "made {made} credentials and revoked {revoked}; alive: {}",
-                self.scenery.books.live().len()
+                self.scenery.access_log.live().len()
             ),
         );
-        self.teller.line(
+        self.output.line(
             Who::Auditor,
             &format!("counted {logins} logins of the two programs, refused: {refused}"),
         );
-        self.teller.line(
+        self.output.line(
             Who::Auditor,
             &format!("checked every promise after each of {events} events: all kept"),
         );
@@ -205,7 +205,7 @@ impl Stage {
             .kubeconfig_yaml()
             .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
         std::fs::write(&path, text)?;
-        self.teller.heading(
+        self.output.heading(
             "Now you",
             "The cluster stays up, with a fresh credential in it. In another terminal:",
         );
@@ -247,7 +247,7 @@ Ctrl-C ends the demo and removes everything.
 ",
             path = path.display()
         );
-        self.teller.plain(&text);
+        self.output.plain(&text);
         self.until_broken().await
     }
 }

@@ -27,7 +27,7 @@ use crate::rotation::events::{self, Happening, Note};
 use crate::rotation::kind::tells_plainly;
 use crate::rotation::policy::annotated;
 use crate::rotation::report::Report;
-use crate::rotation::{Heirlooms, Inherited, Kind, Terms, Wish};
+use crate::rotation::{Kind, LeftVersion, Terms, WhereToLook, Wish};
 
 mod spec;
 mod status;
@@ -260,13 +260,13 @@ impl Kind for AppCred {
     }
 
     /// Only where the finalizer shows that somebody was here before.
-    fn heirlooms(&self, object: &DynamicObject) -> Heirlooms {
+    fn where_to_look(&self, object: &DynamicObject) -> WhereToLook {
         if !object
             .finalizers()
             .iter()
             .any(|one| one == self.finalizer())
         {
-            return Heirlooms::default();
+            return WhereToLook::default();
         }
         let mut names = vec![format!("{}-secret", object.name_any())];
         names.extend(field(object, "secretName").map(str::to_owned));
@@ -275,13 +275,13 @@ impl Kind for AppCred {
         names.dedup();
         let labels = self.labels(object);
         let service = &labels["application-credential-service"];
-        Heirlooms {
+        WhereToLook {
             labels: Some(format!("application-credential-service={service}")),
             names,
         }
     }
 
-    fn inherit(&self, object: &DynamicObject, secret: &Secret) -> Option<Inherited> {
+    fn read_left(&self, object: &DynamicObject, secret: &Secret) -> Option<LeftVersion> {
         let data = secret.data.as_ref()?;
         let id = std::str::from_utf8(&data.get(AC_ID)?.0).ok()?;
         // Without its value it is of no use to anybody, but it can be ended.
@@ -296,7 +296,7 @@ impl Kind for AppCred {
         let now_known = |name: &str| time(object, name).filter(|_| named);
         let created = secret.creation_timestamp().map(|time| time.0);
         let print = spec(object).map(|spec| print(object, &spec));
-        Some(Inherited {
+        Some(LeftVersion {
             id: IssuedId::from(id),
             print: print.unwrap_or_else(|_| "".into()),
             minted: now_known("createdAt").or(created)?,

@@ -6,9 +6,9 @@ mod requests;
 
 use jiff::Timestamp;
 use lifecycle::{
-    Answer, Because, Entry, Facts, Heirloom, InHand, Inheritable, Issued, Known, Ledger,
-    LedgerState, Minting, Purpose, Resource, Role, SecretUid, Stored, Trouble, TroubleKind,
-    Verdict, Wanted,
+    Answer, Because, Entry, Facts, InHand, Issued, Known, Ledger, LedgerState, LeftCredential,
+    LeftSecret, Minting, Purpose, Resource, Role, SecretUid, Stored, Trouble, TroubleKind, Verdict,
+    Wanted,
 };
 
 use crate::configurations::{Configuration, Lie};
@@ -82,7 +82,7 @@ pub fn facts(
     let mut secrets: Vec<Stored> = o
         .secrets
         .iter()
-        .filter(|secret| secret.kind != Kind::Nothing && !secret.is_heirloom())
+        .filter(|secret| secret.kind != Kind::Nothing && !secret.is_left_by_predecessor())
         .map(|secret| stored(c, secret))
         .collect();
     // As the engine reads them: oldest first, and a copy is younger than what it was made from.
@@ -110,7 +110,7 @@ pub fn facts(
         crowded: None,
         hearsay: false,
         unproved: None,
-        heirlooms: heirlooms(c, o),
+        left_by_predecessor: left_by_predecessor(c, o),
         annotations_due: annotations_due(o),
         issued: listing(c, ledger.as_deref(), o),
         read_after_listing: o.read_after_listing,
@@ -204,21 +204,24 @@ fn anothers_ledger() -> Ledger {
 }
 
 /// What a predecessor left, once it was looked for.
-fn heirlooms(c: &Configuration, o: &Operator) -> Option<Vec<Heirloom>> {
+fn left_by_predecessor(c: &Configuration, o: &Operator) -> Option<Vec<LeftSecret>> {
     if !c.predecessor || !o.resource.guarded {
         return Some(Vec::new());
     }
-    let left = o.secrets.iter().filter(|secret| secret.is_heirloom());
-    let heirloom = |secret: &Secret| Heirloom {
+    let left = o
+        .secrets
+        .iter()
+        .filter(|secret| secret.is_left_by_predecessor());
+    let as_left = |secret: &Secret| LeftSecret {
         secret: names().secrets[&secret.name()].0.clone(),
         uid: uid_of(secret).clone(),
         guarded: secret.guarded,
-        credential: can_be_a_version(secret, o).then(|| Inheritable {
+        credential: can_be_a_version(secret, o).then(|| LeftCredential {
             current: secret.credential == o.resource.status,
             minted: at(secret.minted),
         }),
     };
-    o.looked.then(|| left.map(heirloom).collect())
+    o.looked.then(|| left.map(as_left).collect())
 }
 
 /// A credential without its value is of no use to anybody, but it can be ended.

@@ -20,7 +20,7 @@ pub enum Act {
     Referrers(V),
     /// The version, its credential, and where that is looked for.
     Gone(V, u8, u8),
-    Heirlooms,
+    Predecessor,
     Do(Request),
     /// Seconds of the wake, or 0.
     Rest(u32, Because),
@@ -57,7 +57,7 @@ fn ask(
     match question {
         Question::Issued => Act::Issued,
         Question::Resource => Act::Resource,
-        Question::Heirlooms => Act::Heirlooms,
+        Question::Predecessor => Act::Predecessor,
         Question::Works(v) => about(v, Act::Works),
         Question::Ended(v) => about(v, Act::Ended),
         Question::Referrers(v) => about(v, Act::Referrers),

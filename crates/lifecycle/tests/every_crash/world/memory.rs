@@ -145,9 +145,13 @@ impl Operator {
     }
 
     /// What a predecessor left is looked for anew.
-    pub fn forget_heirlooms(&mut self) {
+    pub fn forget_what_is_left(&mut self) {
         self.looked = false;
-        for copy in self.secrets.iter_mut().filter(|copy| copy.is_heirloom()) {
+        for copy in self
+            .secrets
+            .iter_mut()
+            .filter(|copy| copy.is_left_by_predecessor())
+        {
             *copy = Secret::default();
         }
         self.secrets.sort_unstable();

@@ -100,7 +100,7 @@ impl Secret {
     }
 
     /// A predecessor made it, and it has no record of ours yet.
-    pub fn is_heirloom(&self) -> bool {
+    pub fn is_left_by_predecessor(&self) -> bool {
         self.kind == Kind::Final && self.version == 0
     }
 

@@ -3,40 +3,40 @@
 use lifecycle::{Change, LedgerState, Purpose, Step};
 
 use super::facts;
-use super::observe::Sight;
+use super::observe::Observation;
 use crate::engine::world::World;
 use crate::telemetry::Counted;
 
 /// Who is counted here, if this kind's rotations are.
-fn counted(sight: &Sight) -> Option<Counted<'_>> {
-    let source = sight.kind.metrics_source()?;
-    (!sight.gone).then(|| Counted {
-        key: sight.key(),
-        kind: &sight.kind.resource().kind,
+fn counted(observed: &Observation) -> Option<Counted<'_>> {
+    let source = observed.kind.metrics_source()?;
+    (!observed.gone).then(|| Counted {
+        key: observed.key(),
+        kind: &observed.kind.resource().kind,
         source,
     })
 }
 
 /// Brings the gauges of this resource up to what the ledger says.
-pub(super) fn show_times(world: &World, sight: &Sight) {
-    let Some(counted) = counted(sight) else {
+pub(super) fn show_times(world: &World, observed: &Observation) {
+    let Some(counted) = counted(observed) else {
         return;
     };
-    if let LedgerState::Is(ledger) = facts::ledger(sight) {
+    if let LedgerState::Is(ledger) = facts::ledger(observed) {
         let due = ledger
             .current
             .as_ref()
-            .and_then(|current| sight.kind.due(&sight.object, current));
+            .and_then(|current| observed.kind.due(&observed.object, current));
         world.telemetry.rotations.saw(&counted, &ledger, due);
     }
 }
 
 /// A rotation ends when its version is published, or when its failure is written down.
-pub(super) fn step_done(world: &World, sight: &Sight, step: &Step) {
+pub(super) fn step_done(world: &World, observed: &Observation, step: &Step) {
     let Step::Record { change, ledger } = step else {
         return;
     };
-    let Some(counted) = counted(sight) else {
+    let Some(counted) = counted(observed) else {
         return;
     };
     match change {

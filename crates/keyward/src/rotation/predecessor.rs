@@ -3,13 +3,13 @@
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PostParams};
-use lifecycle::{Heirloom, Inheritable, Known, SecretName, SecretUid, Version};
+use lifecycle::{Known, LeftCredential, LeftSecret, SecretName, SecretUid, Version};
 use serde_json::json;
 
 use super::act::manager;
 use super::former;
-use super::kind::{Heirlooms, Inherited};
-use super::observe::Sight;
+use super::kind::{LeftVersion, WhereToLook};
+use super::observe::Observation;
 use super::secrets::{self, Record};
 use crate::engine::names;
 use crate::engine::trouble::Fault;
@@ -19,42 +19,43 @@ use crate::engine::world::World;
 const MOST: u32 = 500;
 
 /// What was found, for the rules. Where nobody can have been before, nothing need be looked for.
-pub fn heirlooms(sight: &Sight) -> Option<Vec<Heirloom>> {
-    let Some(found) = &sight.heirlooms else {
-        let Heirlooms { names, .. } = sight.kind.heirlooms(&sight.object);
-        let former = sight.object.annotations().contains_key(names::TAKE_OVER);
+pub fn left_by_predecessor(observed: &Observation) -> Option<Vec<LeftSecret>> {
+    let Some(found) = &observed.left_by_predecessor else {
+        let WhereToLook { names, .. } = observed.kind.where_to_look(&observed.object);
+        let former = observed.object.annotations().contains_key(names::TAKE_OVER);
         return (names.is_empty() && !former).then(Vec::new);
     };
-    let protection = sight.kind.secret_finalizer();
-    let heirloom = |secret: &Secret| {
-        let inherited = inherited(sight, secret);
-        Heirloom {
+    let protection = observed.kind.secret_finalizer();
+    let left = |secret: &Secret| {
+        let inherited = inherited(observed, secret);
+        LeftSecret {
             secret: SecretName::from(secret.name_any()),
             uid: SecretUid::from(secret.uid().unwrap_or_default()),
             guarded: secret.finalizers().iter().any(|one| one == protection),
-            credential: inherited.map(|inherited| Inheritable {
+            credential: inherited.map(|inherited| LeftCredential {
                 current: inherited.current,
                 minted: inherited.minted,
             }),
         }
     };
-    Some(found.iter().map(heirloom).collect())
+    Some(found.iter().map(left).collect())
 }
 
 /// What can become a version: of a former life of this resource, or of a predecessor of ours.
-fn inherited(sight: &Sight, secret: &Secret) -> Option<Inherited> {
-    former::inherited(sight, secret).or_else(|| sight.kind.inherit(&sight.object, secret))
+fn inherited(observed: &Observation, secret: &Secret) -> Option<LeftVersion> {
+    former::inherited(observed, secret)
+        .or_else(|| observed.kind.read_left(&observed.object, secret))
 }
 
 /// The Secret of that uid among those that were found.
-fn found(sight: &Sight, uid: &SecretUid) -> Option<Secret> {
-    let found = sight.heirlooms.iter().flatten();
+fn found(observed: &Observation, uid: &SecretUid) -> Option<Secret> {
+    let found = observed.left_by_predecessor.iter().flatten();
     let mut its = found.filter(|secret| secret.uid().as_deref() == Some(uid.as_str()));
     its.next().cloned()
 }
 
-fn dealt_with(sight: &mut Sight, uid: &SecretUid) {
-    if let Some(found) = &mut sight.heirlooms {
+fn dealt_with(observed: &mut Observation, uid: &SecretUid) {
+    if let Some(found) = &mut observed.left_by_predecessor {
         found.retain(|secret| secret.uid().as_deref() != Some(uid.as_str()));
     }
 }
@@ -64,14 +65,14 @@ fn dealt_with(sight: &mut Sight, uid: &SecretUid) {
 /// longer looked for, and a changed one refuses the write.
 pub async fn take_over(
     world: &World,
-    sight: &mut Sight,
+    observed: &mut Observation,
     uid: &SecretUid,
     version: Version,
 ) -> Result<(), Fault> {
     let act = "taking over a predecessor's Secret";
-    let secret = found(sight, uid).ok_or(Fault::Outrun(act))?;
-    let (kind, object) = (sight.kind.as_ref(), &sight.object);
-    let inherited = inherited(sight, &secret).ok_or(Fault::Outrun(act))?;
+    let secret = found(observed, uid).ok_or(Fault::Outrun(act))?;
+    let (kind, object) = (observed.kind.as_ref(), &observed.object);
+    let inherited = inherited(observed, &secret).ok_or(Fault::Outrun(act))?;
     let record = Record {
         version,
         id: inherited.id,
@@ -79,54 +80,58 @@ pub async fn take_over(
         minted: inherited.minted,
         expires: inherited.expires,
     };
-    let ours = match former::mark_in(sight, &secret) {
-        Some(mark) if former::inherited(sight, &secret).is_some() => {
+    let ours = match former::mark_in(observed, &secret) {
+        Some(mark) if former::inherited(observed, &secret).is_some() => {
             secrets::reborn(kind, object, &secret, &record, &mark)
         }
         Some(_) | None => secrets::inherited(kind, object, &secret, &record),
     };
-    let api = world.secrets(&sight.namespace());
+    let api = world.secrets(&observed.namespace());
     let (name, params) = (secret.name_any(), PostParams::default());
     let seen = world.timed(act, api.replace(&name, &params, &ours)).await?;
-    sight.saw_secret(seen);
-    dealt_with(sight, uid);
+    observed.saw_secret(seen);
+    dealt_with(observed, uid);
     // It may be what stood in the way.
-    sight.obstacle = None;
+    observed.obstacle = None;
     // There is a version more, perhaps with the number of one that is gone: nothing was learned with it in view.
-    sight.forget_answers();
+    observed.forget_answers();
     Ok(())
 }
 
 /// *Guarantees:* only the protection goes, and only if nobody wrote the Secret since it was read. *If it dies here:* the
 /// resource is still there, and what it was left is looked for once more. *Safe to repeat because* what was let go has no
 /// protection any more, and a changed Secret refuses the write.
-pub async fn unprotect(world: &World, sight: &mut Sight, uid: &SecretUid) -> Result<(), Fault> {
+pub async fn unprotect(
+    world: &World,
+    observed: &mut Observation,
+    uid: &SecretUid,
+) -> Result<(), Fault> {
     let act = "letting a predecessor's Secret go";
-    let secret = found(sight, uid).ok_or(Fault::Outrun(act))?;
-    let protection = sight.kind.secret_finalizer();
+    let secret = found(observed, uid).ok_or(Fault::Outrun(act))?;
+    let protection = observed.kind.secret_finalizer();
     let others: Vec<&String> = secret
         .finalizers()
         .iter()
         .filter(|one| *one != protection)
         .collect();
     let patch = json!({ "metadata": { "resourceVersion": secret.resource_version(), "finalizers": others } });
-    let api = world.secrets(&sight.namespace());
+    let api = world.secrets(&observed.namespace());
     world
         .timed(
             act,
             api.patch(&secret.name_any(), &manager(), &Patch::Merge(&patch)),
         )
         .await?;
-    dealt_with(sight, uid);
+    dealt_with(observed, uid);
     Ok(())
 }
 
 /// Looks for the Secrets that a predecessor made for this resource, as their owner reference shows, and that have no record
 /// yet. Among them may be one that somebody else has taken over since our own were listed: it counts as ours, so that its
 /// number is not given out twice.
-pub async fn look(world: &World, sight: &mut Sight) -> Result<(), Fault> {
-    let Heirlooms { labels, names } = sight.kind.heirlooms(&sight.object);
-    let api = world.secrets(&sight.namespace());
+pub async fn look(world: &World, observed: &mut Observation) -> Result<(), Fault> {
+    let WhereToLook { labels, names } = observed.kind.where_to_look(&observed.object);
+    let api = world.secrets(&observed.namespace());
     let act = "looking for a predecessor's Secrets";
     let mut secrets = match labels {
         Some(labels) if !names.is_empty() => {
@@ -140,13 +145,13 @@ pub async fn look(world: &World, sight: &mut Sight) -> Result<(), Fault> {
             secrets.extend(world.timed(act, api.get_opt(&name)).await?);
         }
     }
-    let uid = sight.uid();
-    let known = sight.secrets.len();
-    let former = former::secrets_left(world, sight).await?;
-    let (mut left, unproved) = former::those_that_let_in(world, sight, former).await;
+    let uid = observed.uid();
+    let known = observed.secrets.len();
+    let former = former::secrets_left(world, observed).await?;
+    let (mut left, unproved) = former::those_that_let_in(world, observed, former).await;
     for secret in secrets {
         match secret.labels().get(names::OWNER_UID) {
-            Some(owner) if *owner == uid => sight.saw_secret_for_the_first_time(secret),
+            Some(owner) if *owner == uid => observed.saw_secret_for_the_first_time(secret),
             None if secret
                 .owner_references()
                 .iter()
@@ -157,12 +162,12 @@ pub async fn look(world: &World, sight: &mut Sight) -> Result<(), Fault> {
             Some(_) | None => {}
         }
     }
-    sight.heirlooms = Some(left);
-    sight.unproved = unproved;
-    if sight.secrets.len() > known {
+    observed.left_by_predecessor = Some(left);
+    observed.unproved = unproved;
+    if observed.secrets.len() > known {
         // A list from before may lack what a Secret holds that was not there then.
-        sight.issued = Known::NotAsked;
-        sight.read_after_listing = false;
+        observed.issued = Known::NotAsked;
+        observed.read_after_listing = false;
     }
     Ok(())
 }

@@ -55,7 +55,7 @@ impl Who {
 
 /// Prints lines whole, from whatever task they come.
 #[derive(Debug)]
-pub(crate) struct Teller {
+pub(crate) struct Output {
     colours: bool,
     begun: Instant,
     speed: f64,
@@ -63,7 +63,7 @@ pub(crate) struct Teller {
     turn: Mutex<bool>,
 }
 
-impl Teller {
+impl Output {
     pub(crate) fn new(speed: f64) -> Self {
         Self {
             colours: colours(),

@@ -36,7 +36,7 @@ pub(super) struct Token {
 pub(super) struct State {
     pub(super) password: Password,
     pub(super) token: Option<Token>,
-    pub(super) standing: Standing,
+    pub(super) login: LoginState,
     /// Keystone has let somebody in with this very password: it is none that could lock an account.
     pub(super) proved: bool,
     /// Since when Keystone refuses tokens that it has just given out.
@@ -49,7 +49,7 @@ pub(super) struct State {
 /// tried again until another stands in its Secret, or until an application credential of the same user that was refused
 /// as well works again: then it was the user that was shut out, not the password that was wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum LoginState {
     Untried,
     /// With the ids of the credentials that were refused since. Others that work say nothing: they worked all along.
     Refused(BTreeSet<String>),
@@ -58,11 +58,11 @@ pub(super) enum Standing {
 }
 
 impl State {
-    pub(super) fn new(password: Password, standing: Standing) -> Self {
+    pub(super) fn new(password: Password, login: LoginState) -> Self {
         Self {
             password,
             token: None,
-            standing,
+            login,
             proved: false,
             refuses_fresh: None,
         }
@@ -78,7 +78,7 @@ impl State {
             self.token = None;
         }
         if self.password.version != password.version {
-            self.standing = Standing::Untried;
+            self.login = LoginState::Untried;
             self.proved = false;
         }
         self.password = password;
@@ -95,14 +95,14 @@ impl State {
     /// This password was refused.
     pub(super) fn refuse(&mut self, password: &Password) {
         if self.password.version == password.version {
-            self.standing = Standing::Refused(BTreeSet::new());
+            self.login = LoginState::Refused(BTreeSet::new());
             self.proved = false;
         }
     }
 
     /// The credential with this id was refused.
     pub(super) fn saw_fail(&mut self, credential: &str) {
-        if let Standing::Refused(with) = &mut self.standing
+        if let LoginState::Refused(with) = &mut self.login
             && with.len() < MOST_REFUSED
         {
             with.insert(credential.to_owned());
@@ -111,10 +111,10 @@ impl State {
 
     /// The credential with this id works.
     pub(super) fn saw_work(&mut self, credential: &str) {
-        if let Standing::Refused(with) = &self.standing
+        if let LoginState::Refused(with) = &self.login
             && with.contains(credential)
         {
-            self.standing = Standing::Untried;
+            self.login = LoginState::Untried;
         }
     }
 }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     fn state(value: &str, version: &str) -> State {
-        State::new(password(value, version), Standing::Untried)
+        State::new(password(value, version), LoginState::Untried)
     }
 
     fn token() -> Token {
@@ -159,9 +159,9 @@ mod tests {
         let mut state = state("new", "10");
         state.refuse(&password("new", "10"));
         state.offer(password("old", "9"));
-        assert_ne!(state.standing, Standing::Untried);
+        assert_ne!(state.login, LoginState::Untried);
         state.offer(password("newer", "11"));
-        assert_eq!(state.standing, Standing::Untried);
+        assert_eq!(state.login, LoginState::Untried);
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
         state.keep(&token(), &tried);
         assert!(state.token.is_none());
         state.refuse(&tried);
-        assert_eq!(state.standing, Standing::Untried, "the new one was not");
+        assert_eq!(state.login, LoginState::Untried, "the new one was not");
     }
 
     #[test]
@@ -187,9 +187,9 @@ mod tests {
             state.saw_work("before");
             state.saw_fail("broken");
         }
-        assert_ne!(state.standing, Standing::Untried);
+        assert_ne!(state.login, LoginState::Untried);
         state.saw_fail("shut out");
         state.saw_work("shut out");
-        assert_eq!(state.standing, Standing::Untried);
+        assert_eq!(state.login, LoginState::Untried);
     }
 }

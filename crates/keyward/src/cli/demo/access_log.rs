@@ -1,5 +1,5 @@
 //! Who came to Keystone, with what, and how it ended. Everybody has a door of their own, and each door writes down who
-//! passes it: nobody who is judged by these books writes them.
+//! passes it: nobody who is judged by this log writes it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use testbed::keystone::{self, ApplicationCredential, Options};
 use testbed::proxy::{self, Fault, Faults, Proxy, Recorded, RequestLine};
 
 use super::USER;
-use super::teller::Who;
+use super::output::Who;
 
 /// Longer than any answer takes: a request without one is not waited for.
 const OVERDUE: Duration = Duration::from_secs(2);
@@ -53,7 +53,7 @@ pub(crate) enum Happened {
 
 /// Keystone, the doors to it, and what they wrote down.
 #[derive(Debug)]
-pub(crate) struct Books {
+pub(crate) struct AccessLog {
     keystone: StandIn,
     doors: Vec<Door>,
     pages: Mutex<Pages>,
@@ -68,13 +68,13 @@ struct Door {
 #[derive(Debug, Default)]
 struct Pages {
     events: Vec<Event>,
-    /// Per door, how many requests are in the books.
+    /// Per door, how many requests are in the log.
     read: BTreeMap<&'static str, usize>,
     /// Names of all credentials ever seen, by id.
     names: BTreeMap<String, String>,
 }
 
-impl Books {
+impl AccessLog {
     pub(crate) fn open() -> anyhow::Result<Self> {
         let keystone = StandIn::start(Options::default())?;
         let mut doors = Vec::new();
@@ -126,7 +126,7 @@ impl Books {
         door.expect("Keyward has a door").proxy.faults()
     }
 
-    /// Everything from this number on, in the order it came to the books.
+    /// Everything from this number on, in the order it came to the log.
     pub(crate) fn since(&self, number: usize) -> Vec<Event> {
         let pages = self.brought_up_to_date();
         pages.events.get(number..).unwrap_or_default().to_vec()

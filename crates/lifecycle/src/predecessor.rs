@@ -6,7 +6,7 @@ use crate::{SecretName, SecretUid};
 /// A Secret that is this resource's by a predecessor's hand.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Heirloom {
+pub struct LeftSecret {
     pub secret: SecretName,
     pub uid: SecretUid,
     /// The predecessor's protection is on it, which is our finalizer too: nobody but us takes that off.
@@ -14,13 +14,13 @@ pub struct Heirloom {
     pub guarded: bool,
     /// `None`: nothing in it can be a version.
     #[serde(default)]
-    pub credential: Option<Inheritable>,
+    pub credential: Option<LeftCredential>,
 }
 
 /// A credential that can become a version, ordered as its number will be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Inheritable {
+pub struct LeftCredential {
     /// It is the one consumers are pointed at.
     #[serde(default)]
     pub current: bool,
@@ -31,6 +31,6 @@ pub struct Inheritable {
     clippy::unnecessary_wraps,
     reason = "it stands for the field, which may be `None`"
 )]
-pub(crate) fn no_predecessor() -> Option<Vec<Heirloom>> {
+pub(crate) fn no_predecessor() -> Option<Vec<LeftSecret>> {
     Some(Vec::new())
 }

@@ -2,27 +2,27 @@
 //! minted or ended here: with a record each is a version like any other.
 
 use super::scene::{Choice, Scene, Waits};
-use crate::{Because, Facts, Heirloom, Question, Step, Version};
+use crate::{Because, Facts, LeftSecret, Question, Step, Version};
 
 /// Without a ledger: whatever can be a version becomes one. The rest is left alone as long as the resource lives.
 pub(super) fn take_over(facts: &Facts) -> Option<Choice> {
-    match &facts.heirlooms {
-        None => Some(Choice::ask(Question::Heirlooms, Because::Predecessor)),
-        Some(heirlooms) => take_the_next(facts, heirlooms.iter()),
+    match &facts.left_by_predecessor {
+        None => Some(Choice::ask(Question::Predecessor, Because::Predecessor)),
+        Some(left_by_predecessor) => take_the_next(facts, left_by_predecessor.iter()),
     }
 }
 
 /// A leaving resource: what is protected would stay behind for ever. What can be a version becomes one, and is ended like
 /// any other; from the rest only the protection is taken.
-pub(super) fn settle_the_estate(s: &Scene, _: &mut Waits) -> Option<Choice> {
+pub(super) fn settle_what_is_left(s: &Scene, _: &mut Waits) -> Option<Choice> {
     if !s.resource.deleting {
         return None;
     }
     let protected = || {
-        let heirlooms = s.facts.heirlooms.iter().flatten();
-        heirlooms.filter(|heirloom| heirloom.guarded)
+        let left_by_predecessor = s.facts.left_by_predecessor.iter().flatten();
+        left_by_predecessor.filter(|left| left.guarded)
     };
-    let of_no_use = protected().find(|heirloom| heirloom.credential.is_none());
+    let of_no_use = protected().find(|left| left.credential.is_none());
     of_no_use
         .map(unprotect)
         .or_else(|| take_the_next(s.facts, protected()))
@@ -32,11 +32,11 @@ pub(super) fn settle_the_estate(s: &Scene, _: &mut Waits) -> Option<Choice> {
 /// that whoever dies in between leaves the rest to be numbered in the same order.
 fn take_the_next<'a>(
     facts: &Facts,
-    heirlooms: impl Iterator<Item = &'a Heirloom>,
+    left_by_predecessor: impl Iterator<Item = &'a LeftSecret>,
 ) -> Option<Choice> {
-    let next = heirlooms
-        .filter(|heirloom| heirloom.credential.is_some())
-        .min_by_key(|heirloom| (heirloom.credential, &heirloom.secret))?;
+    let next = left_by_predecessor
+        .filter(|left| left.credential.is_some())
+        .min_by_key(|left| (left.credential, &left.secret))?;
     let spent = facts
         .resource
         .as_ref()
@@ -52,10 +52,10 @@ fn take_the_next<'a>(
     Some(Choice::act(step, Because::Predecessor))
 }
 
-fn unprotect(heirloom: &Heirloom) -> Choice {
+fn unprotect(left: &LeftSecret) -> Choice {
     let step = Step::Unprotect {
-        secret: heirloom.secret.clone(),
-        uid: heirloom.uid.clone(),
+        secret: left.secret.clone(),
+        uid: left.uid.clone(),
     };
     Choice::act(step, Because::Predecessor)
 }
