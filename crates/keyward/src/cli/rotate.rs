@@ -189,7 +189,7 @@ async fn published(
         let handled = ledger.handled.as_deref();
         if handled.and_then(|handled| target.kind.annotation_in(handled)) == Some(token)
             && let Some(current) = &ledger.current
-            && target.kind.named_in_status(&object).as_ref() == Some(&current.secret)
+            && target.kind.voice().named_in_status(&object).as_ref() == Some(&current.secret)
         {
             progress.line(&format!(
                 "version {} is published, in Secret {}",

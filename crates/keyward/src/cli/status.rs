@@ -144,7 +144,10 @@ fn row(kind: &dyn Kind, object: &DynamicObject, held: &Held) -> Row {
         name: object.name_any(),
         ready: said("status").unwrap_or_else(|| "Unknown".to_owned()),
         version: current.map(|current| current.version.to_string()),
-        secret: kind.named_in_status(object).map(|name| name.to_string()),
+        secret: kind
+            .voice()
+            .named_in_status(object)
+            .map(|name| name.to_string()),
         next: current.and_then(|current| kind.due(object, current)),
         live: usize::from(current.is_some())
             + ledger.retiring.len()

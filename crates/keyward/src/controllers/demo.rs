@@ -23,14 +23,14 @@ use crate::api::demo::{
 use crate::engine::conditions::{self, standard, whole_second};
 use crate::engine::{Access, Closed, Held, Reader};
 use crate::rotation::report::Report;
-use crate::rotation::{Kind, Terms, Wish};
+use crate::rotation::{About, Kind, Terms, Voice, Wish};
 
 /// Key of the login in its Secret.
 pub const LOGIN: &str = "login";
 
 #[derive(Debug)]
 pub struct Demo {
-    resource: ApiResource,
+    about: About,
     /// One pool of connections per issuer.
     pools: Mutex<HashMap<String, Http>>,
 }
@@ -38,7 +38,10 @@ pub struct Demo {
 impl Default for Demo {
     fn default() -> Self {
         Self {
-            resource: ApiResource::erase::<DemoCredential>(&()),
+            about: About {
+                metrics_source: Some("demo"),
+                ..About::new(ApiResource::erase::<DemoCredential>(&()), "demo")
+            },
             pools: Mutex::default(),
         }
     }
@@ -154,16 +157,16 @@ fn part<T: serde::de::DeserializeOwned + Default>(object: &DynamicObject, name: 
 
 #[async_trait]
 impl Kind for Demo {
-    fn resource(&self) -> &ApiResource {
-        &self.resource
+    fn about(&self) -> &About {
+        &self.about
     }
 
-    fn controller(&self) -> &'static str {
-        "demo"
+    fn access(&self) -> &dyn Access {
+        self
     }
 
-    fn metrics_source(&self) -> Option<&'static str> {
-        Some("demo")
+    fn voice(&self) -> &dyn Voice {
+        self
     }
 
     fn terms(&self, object: &DynamicObject) -> Terms {
@@ -227,10 +230,6 @@ impl Kind for Demo {
         })
     }
 
-    fn access(&self) -> &dyn Access {
-        self
-    }
-
     fn due(&self, object: &DynamicObject, current: &Entry) -> Option<Timestamp> {
         let after = spec(object).ok()?.rotate_after_seconds?;
         current
@@ -253,16 +252,9 @@ impl Kind for Demo {
         let other = format!("{name}-{}", digits.to_ascii_lowercase());
         vec![SecretName::from(name), SecretName::from(other)]
     }
+}
 
-    fn named_in_status(&self, object: &DynamicObject) -> Option<SecretName> {
-        object
-            .data
-            .get("status")?
-            .get("secretName")?
-            .as_str()
-            .map(SecretName::from)
-    }
-
+impl Voice for Demo {
     fn status(&self, report: &Report) -> Value {
         let current = report.ledger.current.as_ref();
         let held: Vec<&str> = report
@@ -300,6 +292,15 @@ impl Kind for Demo {
         put("heldBy", (!held.is_empty()).then(|| held.join(", ")));
         put("handledRotate", report.ledger.handled.clone());
         status
+    }
+
+    fn named_in_status(&self, object: &DynamicObject) -> Option<SecretName> {
+        object
+            .data
+            .get("status")?
+            .get("secretName")?
+            .as_str()
+            .map(SecretName::from)
     }
 }
 

@@ -23,6 +23,12 @@ pub trait Access: Send + Sync + fmt::Debug {
     /// Everything of the spec that [`Access::open`] looks at: resources with the same text share a source.
     fn place(&self, object: &DynamicObject) -> String;
 
+    /// [`Access::place`] as a spec: what is written down when something is asked for, so that it is found there later,
+    /// wherever the spec points by then.
+    fn place_as_spec(&self, object: &DynamicObject) -> Option<serde_json::Value> {
+        object.data.get("spec").cloned()
+    }
+
     /// Reads what the issuer is reached with, and opens a source. No request to the issuer is made here.
     async fn open(
         &self,

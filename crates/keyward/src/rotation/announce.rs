@@ -70,7 +70,7 @@ pub(super) fn of_step(observed: &Observation, step: &Step, decision: &Decision) 
         | Step::Warn { .. }
         | Step::Unguard => return None,
     };
-    observed.kind.tells(&observed.object, &happening)
+    observed.kind.voice().tells(&observed.object, &happening)
 }
 
 /// A person has to act, and status does not say so yet.
@@ -86,7 +86,7 @@ pub(super) fn newly_stalled(observed: &Observation, view: &View) -> Option<Note>
         because: view.because,
         message: &view.message,
     };
-    observed.kind.tells(&observed.object, &stalled)
+    observed.kind.voice().tells(&observed.object, &stalled)
 }
 
 /// The version that is on its way out in one ledger and not in the next.

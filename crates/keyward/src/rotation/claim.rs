@@ -172,7 +172,7 @@ async fn take_over(
         )
         .await?;
     let adopted = Happening::Adopted { target };
-    if let Some(note) = observed.kind.tells(&observed.object, &adopted) {
+    if let Some(note) = observed.kind.voice().tells(&observed.object, &adopted) {
         events::write(world, &observed.object, &note).await;
     }
     observed.saw_secret(seen);

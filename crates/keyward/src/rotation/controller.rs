@@ -133,7 +133,7 @@ impl Controller for Rotation {
     }
 
     fn neighbours(&self) -> Vec<ApiResource> {
-        self.kind.neighbours()
+        self.kind.about().neighbours.clone()
     }
 
     async fn pass(&self, context: &mut Context<'_>) -> Result<Outcome, Fault> {

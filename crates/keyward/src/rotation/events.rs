@@ -60,7 +60,7 @@ pub fn forced(observed: &Observation, version: Version, because: Because) -> Not
     let ids: Vec<String> = entries
         .filter(|entry| !only_this || entry.version == version)
         .map(|entry| {
-            let id = observed.kind.shown_id(&entry.id);
+            let id = observed.kind.voice().shown_id(&entry.id);
             match entry.expires {
                 Some(expires) => format!("{id} until {expires}"),
                 None => id.to_owned(),

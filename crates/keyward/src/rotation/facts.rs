@@ -160,7 +160,7 @@ fn resource(observed: &Observation, ledger: LedgerState, delivery: Delivery) -> 
     let current = current.map(|current| current.secret.clone());
     let handled = ledger.is().and_then(|ledger| ledger.handled.clone());
     let mirrored = match delivery {
-        Delivery::Versioned => observed.kind.named_in_status(object) == current,
+        Delivery::Versioned => observed.kind.voice().named_in_status(object) == current,
         // The Secret itself is what consumers read.
         Delivery::InPlace => true,
     };
@@ -173,7 +173,7 @@ fn resource(observed: &Observation, ledger: LedgerState, delivery: Delivery) -> 
         leaving_since: object.metadata.deletion_timestamp.as_ref().map(|at| at.0),
         suspended: note(names::SUSPEND).is_some_and(|value| value == "true"),
         mirrored,
-        named: observed.kind.named_in_status(object),
+        named: observed.kind.voice().named_in_status(object),
         rotate: observed.kind.rotate_request(object, handled.as_deref()),
         rollback: note(names::ROLLBACK).and_then(|version| version.parse().ok()),
         take_over: note(names::TAKE_OVER).cloned(),
@@ -222,7 +222,7 @@ fn source(observed: &Observation) -> Option<Arc<str>> {
     if kept {
         return None;
     }
-    let spec = observed.kind.place_as_spec(&observed.object)?;
+    let spec = observed.kind.access().place_as_spec(&observed.object)?;
     Some(spec.to_string().into())
 }
 

@@ -20,24 +20,18 @@ use crate::engine::trouble::Fault;
 /// What sets one kind apart: its spec, its status, its names. Everything else is the engine's.
 #[async_trait]
 pub trait Kind: Send + Sync + fmt::Debug {
-    fn resource(&self) -> &ApiResource;
+    /// What is so of it whatever its resources say.
+    fn about(&self) -> &About;
 
-    /// The word for `--controllers`.
-    fn controller(&self) -> &'static str;
+    /// How its issuer is reached.
+    fn access(&self) -> &dyn Access;
 
-    /// The word under which rotations of this kind are counted one by one, such as `gitlab`; without it they are not.
-    fn metrics_source(&self) -> Option<&'static str> {
+    /// What people are told of it.
+    fn voice(&self) -> &dyn Voice;
+
+    /// What an earlier operator may have left, where there was one.
+    fn predecessor(&self) -> Option<&dyn Predecessor> {
         None
-    }
-
-    /// Our finalizer on the resource.
-    fn finalizer(&self) -> &'static str {
-        crate::engine::names::GUARD
-    }
-
-    /// Our finalizer on its Secrets.
-    fn secret_finalizer(&self) -> &'static str {
-        crate::engine::names::GUARD
     }
 
     /// Policy and issuer as far as the spec can be read. Never fails: what is on its way out must be finished even
@@ -77,26 +71,6 @@ pub trait Kind: Send + Sync + fmt::Debug {
     /// When the current version should be replaced.
     fn due(&self, object: &DynamicObject, current: &Entry) -> Option<Timestamp>;
 
-    /// Other kinds that say where the issuer is. They are watched, so that a change wakes those who depend on it.
-    fn neighbours(&self) -> Vec<ApiResource> {
-        Vec::new()
-    }
-
-    /// How its issuer is reached.
-    fn access(&self) -> &dyn Access;
-
-    /// [`Access::place`] as a spec: what is written down when something is asked for, so that it is found there later,
-    /// wherever the spec points by then. Read again with [`Kind::access`].
-    fn place_as_spec(&self, object: &DynamicObject) -> Option<serde_json::Value> {
-        object.data.get("spec").cloned()
-    }
-
-    /// Annotations on a resource that say what its spec has no field for: where its issuer is, what becomes of it in the
-    /// end. They are written down with each version, as its spec is.
-    fn settings(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     /// The whole id of a credential that an earlier Keyward recorded by less than that, and made with this spec. `None`:
     /// it is whole.
     fn whole_id(
@@ -105,11 +79,6 @@ pub trait Kind: Send + Sync + fmt::Debug {
         _spec: &dyn Fn() -> Option<serde_json::Value>,
     ) -> Option<IssuedId> {
         None
-    }
-
-    /// What people and the issuer call a credential, out of the id that is recorded.
-    fn shown_id<'a>(&self, id: &'a IssuedId) -> &'a str {
-        id.as_str()
     }
 
     /// Who else may use this version, beyond finalizers and pods. What is read with [`Reader::all_to_wait_for`] is
@@ -132,23 +101,79 @@ pub trait Kind: Send + Sync + fmt::Debug {
         id: &IssuedId,
     ) -> Vec<SecretName>;
 
-    /// Secrets that belong to this resource by a predecessor's hand, with what they say of themselves.
-    fn read_left(&self, _object: &DynamicObject, _secret: &Secret) -> Option<LeftVersion> {
-        None
-    }
-
-    /// Where [`Kind::read_left`] looks, as a label selector and as names.
-    fn where_to_look(&self, _object: &DynamicObject) -> WhereToLook {
-        WhereToLook::default()
-    }
-
     /// Labels for its Secrets beside the engine's.
     fn labels(&self, _object: &DynamicObject) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
+}
+
+/// What is so of a kind whatever its resources say.
+#[derive(Debug, Clone)]
+pub struct About {
+    pub resource: ApiResource,
+    /// The word for `--controllers`.
+    pub controller: &'static str,
+    /// The word under which rotations of this kind are counted one by one, such as `gitlab`; without it they are not.
+    pub metrics_source: Option<&'static str>,
+    /// Our finalizer on the resource.
+    pub finalizer: &'static str,
+    /// Our finalizer on its Secrets.
+    pub secret_finalizer: &'static str,
+    /// Annotations on a resource that say what its spec has no field for: where its issuer is, what becomes of it in the
+    /// end. They are written down with each version, as its spec is.
+    pub settings: &'static [&'static str],
+    /// Other kinds that say where the issuer is. They are watched, so that a change wakes those who depend on it.
+    pub neighbours: Vec<ApiResource>,
+}
+
+impl About {
+    pub fn new(resource: ApiResource, controller: &'static str) -> Self {
+        Self {
+            resource,
+            controller,
+            metrics_source: None,
+            finalizer: names::GUARD,
+            secret_finalizer: names::GUARD,
+            settings: &[],
+            neighbours: Vec::new(),
+        }
+    }
+}
+
+impl dyn Kind + '_ {
+    pub fn resource(&self) -> &ApiResource {
+        &self.about().resource
+    }
+
+    pub fn controller(&self) -> &'static str {
+        self.about().controller
+    }
+
+    pub fn finalizer(&self) -> &'static str {
+        self.about().finalizer
+    }
+
+    pub fn secret_finalizer(&self) -> &'static str {
+        self.about().secret_finalizer
+    }
+
+    pub fn settings(&self) -> &'static [&'static str] {
+        self.about().settings
+    }
+}
+
+/// What people are told of a resource, in the words of its kind.
+pub trait Voice: Send + Sync {
+    /// Status as it should be, whole.
+    fn status(&self, report: &Report) -> serde_json::Value;
 
     /// The Secret that status names now.
     fn named_in_status(&self, object: &DynamicObject) -> Option<SecretName>;
+
+    /// What people and the issuer call a credential, out of the id that is recorded.
+    fn shown_id<'a>(&self, id: &'a IssuedId) -> &'a str {
+        id.as_str()
+    }
 
     /// What is said of a new current version, as an event: reason and text.
     fn published(
@@ -173,20 +198,26 @@ pub trait Kind: Send + Sync + fmt::Debug {
     fn tells(&self, object: &DynamicObject, happening: &Happening) -> Option<Note> {
         tells_plainly(self, object, happening)
     }
+}
 
-    /// Status as it should be, whole. The engine writes it only if it differs.
-    fn status(&self, report: &Report) -> serde_json::Value;
+/// What an earlier operator left for a resource.
+pub trait Predecessor: Send + Sync {
+    /// Where its Secrets are found, as a label selector and as names.
+    fn where_to_look(&self, object: &DynamicObject) -> WhereToLook;
+
+    /// One of them, with what it says of itself; `None` if it is none.
+    fn read_left(&self, object: &DynamicObject, secret: &Secret) -> Option<LeftVersion>;
 }
 
 /// The event that tells of this, for a kind that has no words of its own for it.
-pub fn tells_plainly<K: Kind + ?Sized>(
-    kind: &K,
+pub fn tells_plainly<V: Voice + ?Sized>(
+    voice: &V,
     object: &DynamicObject,
     happening: &Happening,
 ) -> Option<Note> {
     match happening {
         Happening::Published { ledger } => {
-            let (reason, text) = kind.published(object, ledger)?;
+            let (reason, text) = voice.published(object, ledger)?;
             Some(events::normal(reason, "Publish", text))
         }
         Happening::Revoked { .. } => Some(events::normal(

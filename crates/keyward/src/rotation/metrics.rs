@@ -9,7 +9,7 @@ use crate::telemetry::Counted;
 
 /// Who is counted here, if this kind's rotations are.
 fn counted(observed: &Observation) -> Option<Counted<'_>> {
-    let source = observed.kind.metrics_source()?;
+    let source = observed.kind.about().metrics_source?;
     (!observed.gone).then(|| Counted {
         key: observed.key(),
         kind: &observed.kind.resource().kind,

@@ -21,7 +21,7 @@ const MOST: u32 = 500;
 /// What was found, for the rules. Where nobody can have been before, nothing need be looked for.
 pub fn left_by_predecessor(observed: &Observation) -> Option<Vec<LeftSecret>> {
     let Some(found) = &observed.left_by_predecessor else {
-        let WhereToLook { names, .. } = observed.kind.where_to_look(&observed.object);
+        let WhereToLook { names, .. } = where_to_look(observed);
         let former = observed.object.annotations().contains_key(names::TAKE_OVER);
         return (names.is_empty() && !former).then(Vec::new);
     };
@@ -41,10 +41,20 @@ pub fn left_by_predecessor(observed: &Observation) -> Option<Vec<LeftSecret>> {
     Some(found.iter().map(left).collect())
 }
 
+/// Nowhere, where nobody was before.
+fn where_to_look(observed: &Observation) -> WhereToLook {
+    let before = observed.kind.predecessor();
+    before.map_or_else(WhereToLook::default, |before| {
+        before.where_to_look(&observed.object)
+    })
+}
+
 /// What can become a version: of a former life of this resource, or of a predecessor of ours.
 fn inherited(observed: &Observation, secret: &Secret) -> Option<LeftVersion> {
-    former::inherited(observed, secret)
-        .or_else(|| observed.kind.read_left(&observed.object, secret))
+    former::inherited(observed, secret).or_else(|| {
+        let before = observed.kind.predecessor()?;
+        before.read_left(&observed.object, secret)
+    })
 }
 
 /// The Secret of that uid among those that were found.
@@ -130,7 +140,7 @@ pub async fn unprotect(
 /// yet. Among them may be one that somebody else has taken over since our own were listed: it counts as ours, so that its
 /// number is not given out twice.
 pub async fn look(world: &World, observed: &mut Observation) -> Result<(), Fault> {
-    let WhereToLook { labels, names } = observed.kind.where_to_look(&observed.object);
+    let WhereToLook { labels, names } = where_to_look(observed);
     let api = world.secrets(&observed.namespace());
     let act = "looking for a predecessor's Secrets";
     let mut secrets = match labels {

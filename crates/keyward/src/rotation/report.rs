@@ -55,7 +55,7 @@ fn wanted(world: &World, observed: &Observation, decision: &Decision) -> Value {
         before,
         now: facts.now,
     };
-    observed.kind.status(&report)
+    observed.kind.voice().status(&report)
 }
 
 /// While status is being brought up to date, it may as well say what will be so once that is done: this saves the

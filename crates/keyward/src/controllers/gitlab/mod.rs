@@ -30,7 +30,7 @@ use crate::engine::trouble::Fault;
 use crate::engine::{Access, Closed, Reader, names};
 use crate::rotation::events::{Happening, Note};
 use crate::rotation::report::Report;
-use crate::rotation::{Kind, Terms, Wish};
+use crate::rotation::{About, Kind, Terms, Voice, Wish};
 use cycles::Dependencies;
 use place::{Place, Places};
 
@@ -69,7 +69,7 @@ impl Which {
 #[derive(Debug)]
 pub struct GitLab {
     which: Which,
-    resource: ApiResource,
+    about: About,
     places: Arc<Places>,
     dependencies: Arc<Dependencies>,
     all: Arc<[(Which, ApiResource)]>,
@@ -91,7 +91,10 @@ pub fn kinds_reaching(allowed: &Allowed, plain_http: bool) -> Vec<Arc<dyn Kind>>
         .map(|(which, resource)| -> Arc<dyn Kind> {
             Arc::new(GitLab {
                 which: *which,
-                resource: resource.clone(),
+                about: About {
+                    metrics_source: Some("gitlab"),
+                    ..About::new(resource.clone(), "gitlab")
+                },
                 places: places.clone(),
                 dependencies: dependencies.clone(),
                 all: all.clone(),
@@ -102,16 +105,16 @@ pub fn kinds_reaching(allowed: &Allowed, plain_http: bool) -> Vec<Arc<dyn Kind>>
 
 #[async_trait]
 impl Kind for GitLab {
-    fn resource(&self) -> &ApiResource {
-        &self.resource
+    fn about(&self) -> &About {
+        &self.about
     }
 
-    fn controller(&self) -> &'static str {
-        "gitlab"
+    fn access(&self) -> &dyn Access {
+        self
     }
 
-    fn metrics_source(&self) -> Option<&'static str> {
-        Some("gitlab")
+    fn voice(&self) -> &dyn Voice {
+        self
     }
 
     /// The grace period is the policy, to the minute: no overlap beside it, and never more than one token too many.
@@ -205,18 +208,10 @@ impl Kind for GitLab {
             .await
     }
 
-    fn access(&self) -> &dyn Access {
-        self
-    }
-
     fn due(&self, object: &DynamicObject, current: &Entry) -> Option<Timestamp> {
         let asked = spec::read(self.which, object).ok()?;
         let uid = object.uid().unwrap_or_default();
         asked.schedule.due(&uid, current.minted, current.expires)
-    }
-
-    fn place_as_spec(&self, object: &DynamicObject) -> Option<Value> {
-        Some(json!(Place::of(self.which, object).ok()?))
     }
 
     /// GitLab's number was all there was of it.
@@ -228,10 +223,6 @@ impl Kind for GitLab {
         let spec = spec()?;
         let base_url = spec.get("baseURL").and_then(Value::as_str);
         whole_id(id, base_url.unwrap_or(GITLAB_COM))
-    }
-
-    fn shown_id<'a>(&self, id: &'a IssuedId) -> &'a str {
-        token_id(id)
     }
 
     /// In place, the one name there is.
@@ -246,10 +237,20 @@ impl Kind for GitLab {
             .map(|place| vec![SecretName::from(place.export.name.as_str())])
             .unwrap_or_default()
     }
+}
+
+impl Voice for GitLab {
+    fn status(&self, report: &Report) -> Value {
+        status::of(report)
+    }
 
     fn named_in_status(&self, object: &DynamicObject) -> Option<SecretName> {
         let current = object.data.get("status")?.get("currentTokenRef")?;
         current.get("name")?.as_str().map(SecretName::from)
+    }
+
+    fn shown_id<'a>(&self, id: &'a IssuedId) -> &'a str {
+        token_id(id)
     }
 
     fn tells(&self, object: &DynamicObject, happening: &Happening) -> Option<Note> {
@@ -257,14 +258,14 @@ impl Kind for GitLab {
         let needed = |minted| asked.map(|asked| asked.schedule.life(minted));
         events::tells(object, happening, needed)
     }
-
-    fn status(&self, report: &Report) -> Value {
-        status::of(report)
-    }
 }
 
 #[async_trait]
 impl Access for GitLab {
+    fn place_as_spec(&self, object: &DynamicObject) -> Option<Value> {
+        Some(json!(Place::of(self.which, object).ok()?))
+    }
+
     fn place(&self, object: &DynamicObject) -> String {
         Place::of(self.which, object)
             .map(|place| place.text())

@@ -27,7 +27,7 @@ use crate::rotation::events::{self, Happening, Note};
 use crate::rotation::kind::tells_plainly;
 use crate::rotation::policy::annotated;
 use crate::rotation::report::Report;
-use crate::rotation::{Kind, LeftVersion, Terms, WhereToLook, Wish};
+use crate::rotation::{About, Kind, LeftVersion, Predecessor, Terms, Voice, WhereToLook, Wish};
 
 mod spec;
 mod status;
@@ -39,16 +39,24 @@ const ID_LENGTHS: [usize; 4] = [5, 8, 16, 64];
 
 #[derive(Debug)]
 pub struct AppCred {
-    resource: ApiResource,
+    about: About,
     keystones: Keystones,
 }
 
 impl AppCred {
     /// `plain_http`: Keystone may be spoken to without TLS, as in clusters that have none inside.
     pub fn new(plain_http: bool) -> Self {
+        let keystones = Keystones::new(plain_http);
+        let resource = ApiResource::erase::<KeystoneApplicationCredential>(&());
         Self {
-            resource: ApiResource::erase::<KeystoneApplicationCredential>(&()),
-            keystones: Keystones::new(plain_http),
+            about: About {
+                finalizer: "openstack.org/applicationcredential",
+                secret_finalizer: "openstack.org/ac-secret-protection",
+                settings: spec::SETTINGS,
+                neighbours: vec![keystones.resource.clone()],
+                ..About::new(resource, "appcred")
+            },
+            keystones,
         }
     }
 
@@ -140,20 +148,20 @@ fn wished_end(object: &DynamicObject, current: &Entry) -> Option<Timestamp> {
 
 #[async_trait]
 impl Kind for AppCred {
-    fn resource(&self) -> &ApiResource {
-        &self.resource
+    fn about(&self) -> &About {
+        &self.about
     }
 
-    fn controller(&self) -> &'static str {
-        "appcred"
+    fn access(&self) -> &dyn Access {
+        self
     }
 
-    fn finalizer(&self) -> &'static str {
-        "openstack.org/applicationcredential"
+    fn voice(&self) -> &dyn Voice {
+        self
     }
 
-    fn secret_finalizer(&self) -> &'static str {
-        "openstack.org/ac-secret-protection"
+    fn predecessor(&self) -> Option<&dyn Predecessor> {
+        Some(self)
     }
 
     fn terms(&self, object: &DynamicObject) -> Terms {
@@ -191,10 +199,6 @@ impl Kind for AppCred {
         })
     }
 
-    fn access(&self) -> &dyn Access {
-        self
-    }
-
     /// The grace period before the end: that of the version itself, the one that a shortened life would give it now,
     /// or the one that a person wrote into status.
     fn due(&self, object: &DynamicObject, current: &Entry) -> Option<Timestamp> {
@@ -203,14 +207,6 @@ impl Kind for AppCred {
         let ends = [current.expires, by_spec, wished_end(object, current)];
         let end = ends.into_iter().flatten().min()?;
         end.checked_sub(days(spec.grace_period_days)).ok()
-    }
-
-    fn neighbours(&self) -> Vec<ApiResource> {
-        vec![self.keystones.resource.clone()]
-    }
-
-    fn settings(&self) -> &'static [&'static str] {
-        spec::SETTINGS
     }
 
     async fn referrers(
@@ -258,51 +254,11 @@ impl Kind for AppCred {
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect()
     }
+}
 
-    /// Only where the finalizer shows that somebody was here before.
-    fn where_to_look(&self, object: &DynamicObject) -> WhereToLook {
-        if !object
-            .finalizers()
-            .iter()
-            .any(|one| one == self.finalizer())
-        {
-            return WhereToLook::default();
-        }
-        let mut names = vec![format!("{}-secret", object.name_any())];
-        names.extend(field(object, "secretName").map(str::to_owned));
-        names.extend(field(object, "previousSecretName").map(str::to_owned));
-        names.sort_unstable();
-        names.dedup();
-        let labels = self.labels(object);
-        let service = &labels["application-credential-service"];
-        WhereToLook {
-            labels: Some(format!("application-credential-service={service}")),
-            names,
-        }
-    }
-
-    fn read_left(&self, object: &DynamicObject, secret: &Secret) -> Option<LeftVersion> {
-        let data = secret.data.as_ref()?;
-        let id = std::str::from_utf8(&data.get(AC_ID)?.0).ok()?;
-        // Without its value it is of no use to anybody, but it can be ended.
-        if !data.contains_key(AC_SECRET) && object.metadata.deletion_timestamp.is_none() {
-            return None;
-        }
-        let sound = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if !sound {
-            return None;
-        }
-        let named = field(object, "secretName") == Some(&secret.name_any());
-        let now_known = |name: &str| time(object, name).filter(|_| named);
-        let created = secret.creation_timestamp().map(|time| time.0);
-        let print = spec(object).map(|spec| print(object, &spec));
-        Some(LeftVersion {
-            id: IssuedId::from(id),
-            print: print.unwrap_or_else(|_| "".into()),
-            minted: now_known("createdAt").or(created)?,
-            expires: now_known("expiresAt"),
-            current: named,
-        })
+impl Voice for AppCred {
+    fn status(&self, report: &Report) -> Value {
+        status::of(self, report)
     }
 
     fn named_in_status(&self, object: &DynamicObject) -> Option<SecretName> {
@@ -341,9 +297,53 @@ impl Kind for AppCred {
         }
         tells_plainly(self, object, happening)
     }
+}
 
-    fn status(&self, report: &Report) -> Value {
-        status::of(self, report)
+impl Predecessor for AppCred {
+    /// Only where the finalizer shows that somebody was here before.
+    fn where_to_look(&self, object: &DynamicObject) -> WhereToLook {
+        if !object
+            .finalizers()
+            .iter()
+            .any(|one| one == self.about.finalizer)
+        {
+            return WhereToLook::default();
+        }
+        let mut names = vec![format!("{}-secret", object.name_any())];
+        names.extend(field(object, "secretName").map(str::to_owned));
+        names.extend(field(object, "previousSecretName").map(str::to_owned));
+        names.sort_unstable();
+        names.dedup();
+        let labels = self.labels(object);
+        let service = &labels["application-credential-service"];
+        WhereToLook {
+            labels: Some(format!("application-credential-service={service}")),
+            names,
+        }
+    }
+
+    fn read_left(&self, object: &DynamicObject, secret: &Secret) -> Option<LeftVersion> {
+        let data = secret.data.as_ref()?;
+        let id = std::str::from_utf8(&data.get(AC_ID)?.0).ok()?;
+        // Without its value it is of no use to anybody, but it can be ended.
+        if !data.contains_key(AC_SECRET) && object.metadata.deletion_timestamp.is_none() {
+            return None;
+        }
+        let sound = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if !sound {
+            return None;
+        }
+        let named = field(object, "secretName") == Some(&secret.name_any());
+        let now_known = |name: &str| time(object, name).filter(|_| named);
+        let created = secret.creation_timestamp().map(|time| time.0);
+        let print = spec(object).map(|spec| print(object, &spec));
+        Some(LeftVersion {
+            id: IssuedId::from(id),
+            print: print.unwrap_or_else(|_| "".into()),
+            minted: now_known("createdAt").or(created)?,
+            expires: now_known("expiresAt"),
+            current: named,
+        })
     }
 }
 
