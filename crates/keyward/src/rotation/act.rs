@@ -260,10 +260,10 @@ async fn store(world: &World, observed: &mut Observation, version: Version) -> R
 
 /// What the credential was asked to be. The spec may say something else by now, or nothing that makes sense.
 fn print_of_the_attempt(observed: &Observation, version: Version) -> Option<Fingerprint> {
-    let ledger = super::facts::ledger(observed).into_ledger();
-    let intent = ledger.and_then(|ledger| ledger.intent);
+    let ledger = observed.ledger().is();
+    let intent = ledger.and_then(|ledger| ledger.intent.as_ref());
     if let Some(intent) = intent.filter(|intent| intent.version == version) {
-        return Some(intent.print);
+        return Some(intent.print.clone());
     }
     let wish = observed.kind.wish(&observed.object).ok()?;
     Some(observed.print_of(wish.print))

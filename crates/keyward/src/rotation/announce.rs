@@ -5,14 +5,13 @@ use lifecycle::{
 };
 
 use super::events::{self, Happening, Note};
-use super::facts;
 use super::observe::Observation;
 use crate::engine::conditions;
 
 /// What people ask about afterwards: a new version, the end of an old one, trouble. Said once the step is done.
 pub(super) fn of_step(observed: &Observation, step: &Step, decision: &Decision) -> Option<Note> {
     let because = decision.because;
-    let before = facts::ledger(observed);
+    let before = observed.ledger();
     let happening = match step {
         Step::Record { change, ledger } => match change {
             Change::Intent => {
@@ -24,7 +23,7 @@ pub(super) fn of_step(observed: &Observation, step: &Step, decision: &Decision) 
             }
             Change::Publish => Happening::Published { ledger },
             Change::Forget if because == Because::RevokeConfirmed => Happening::Revoked {
-                id: forgotten(&before, ledger)?,
+                id: forgotten(before, ledger)?,
             },
             Change::Setback(purpose) if events::worth_saying(because) => Happening::Failed {
                 purpose: *purpose,
@@ -37,7 +36,7 @@ pub(super) fn of_step(observed: &Observation, step: &Step, decision: &Decision) 
                 because,
                 detail: detail(ledger, Purpose::Mint),
             },
-            Change::Disown => Happening::Disowned { ledger: &before },
+            Change::Disown => Happening::Disowned { ledger: before },
             Change::Setback(_)
             | Change::Forget
             | Change::Bump

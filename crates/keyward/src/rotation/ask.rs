@@ -196,9 +196,9 @@ pub async fn open_at(
 impl Observation {
     /// The resource with the spec that a version was minted with, as the ledger or its Secret records it.
     pub fn as_minted(&self, version: Version) -> Option<DynamicObject> {
-        let ledger = super::facts::ledger(self).into_ledger();
-        let recorded = ledger.and_then(|ledger| ledger.source_of(version).cloned());
-        if let Some(spec) = recorded.and_then(|source| serde_json::from_str(&source).ok()) {
+        let ledger = self.ledger().is();
+        let recorded = ledger.and_then(|ledger| ledger.source_of(version));
+        if let Some(spec) = recorded.and_then(|source| serde_json::from_str(source).ok()) {
             return Some(self.with_spec(spec));
         }
         let made = self.secret_of(version).or_else(|| {
@@ -220,12 +220,12 @@ impl Observation {
     /// The Secret that holds a version, by the same evidence as in the rules: the one that the ledger records, or the one
     /// whose credential the issuer has under that version's mark; before that was asked, the oldest that says so.
     pub fn secret_of(&self, version: Version) -> Option<&Secret> {
-        let ledger = super::facts::ledger(self).into_ledger();
+        let ledger = self.ledger().is();
         let read = |secret: &Secret| {
-            let stored = super::facts::as_recorded(self, ledger.as_ref(), secret)?;
+            let stored = super::facts::as_recorded(self, ledger, secret)?;
             (stored.version == version && stored.role != Role::Draft).then_some(stored)
         };
-        if let Some(entry) = ledger.as_ref().and_then(|ledger| ledger.entry(version)) {
+        if let Some(entry) = ledger.and_then(|ledger| ledger.entry(version)) {
             let is_it = |secret: &&Secret| read(secret).is_some_and(|one| entry.is_kept_in(&one));
             return self.secrets.iter().find(is_it);
         }
@@ -262,10 +262,11 @@ impl Observation {
     /// astray. One spec for each.
     fn other_places(&self) -> Vec<DynamicObject> {
         let mut sources: Vec<Arc<str>> = Vec::new();
-        if let Some(ledger) = super::facts::ledger(self).into_ledger() {
-            sources.extend(ledger.intent.and_then(|intent| intent.source));
-            sources.extend(ledger.current.and_then(|current| current.source));
-            sources.extend(ledger.astray);
+        if let Some(ledger) = self.ledger().is() {
+            let (intent, current) = (ledger.intent.as_ref(), ledger.current.as_ref());
+            sources.extend(intent.and_then(|intent| intent.source.clone()));
+            sources.extend(current.and_then(|current| current.source.clone()));
+            sources.extend(ledger.astray.iter().cloned());
         }
         let stored = super::observe::stored(self.kind.as_ref(), &self.secrets);
         sources.extend(stored.into_iter().filter_map(|stored| stored.source));
@@ -305,12 +306,11 @@ async fn list(world: &World, observed: &Observation) -> Result<Listed, Trouble> 
     let recorded = recorded(observed, &stored);
     let mut sources = vec![open(observed)?];
     // What is not in the ledger may have been made with another spec.
-    let ledger = super::facts::ledger(observed)
-        .into_ledger()
-        .unwrap_or_default();
+    let ledger = observed.ledger().is();
+    let recorded_as = |version| ledger.and_then(|ledger| ledger.entry(version));
     let unrecorded = |stored: &&Stored| match stored.role {
         Role::Draft => true,
-        Role::Final => ledger.entry(stored.version).is_none(),
+        Role::Final => recorded_as(stored.version).is_none(),
         Role::Target => false,
     };
     let mut listed = Listed::default();
@@ -379,7 +379,7 @@ fn recorded(observed: &Observation, stored: &[Stored]) -> Vec<Issued> {
         })
     });
     let mut recorded: Vec<Issued> = in_secrets.collect();
-    if let Some(ledger) = super::facts::ledger(observed).into_ledger() {
+    if let Some(ledger) = observed.ledger().is() {
         for entry in ledger.entries() {
             let one = Issued {
                 id: entry.id.clone(),
@@ -510,9 +510,12 @@ impl Observation {
 
     /// The draft of the open attempt, with the value that was chosen for it.
     pub fn draft_of(&self, version: Version) -> Option<&Secret> {
-        let ledger = super::facts::ledger(self).into_ledger();
-        let intent = ledger.and_then(|ledger| ledger.intent);
-        let chosen = intent.filter(|intent| intent.version == version)?.chosen;
+        let ledger = self.ledger().is();
+        let intent = ledger.and_then(|ledger| ledger.intent.as_ref());
+        let chosen = intent
+            .filter(|intent| intent.version == version)?
+            .chosen
+            .clone();
         self.secrets.iter().find(|secret| {
             let ours = |chosen| secrets::commitment_of(secret) == chosen;
             self.says(secret, version, Role::Draft) && chosen.clone().is_none_or(ours)
@@ -562,8 +565,8 @@ impl Observation {
 
     /// The id of a version by the ledger, or by its Secret when the ledger is no more.
     pub fn recorded_id(&self, version: Version) -> Option<lifecycle::IssuedId> {
-        let ledger = super::facts::ledger(self).into_ledger();
-        if let Some(entry) = ledger.as_ref().and_then(|ledger| ledger.entry(version)) {
+        let ledger = self.ledger().is();
+        if let Some(entry) = ledger.and_then(|ledger| ledger.entry(version)) {
             return Some(entry.id.clone());
         }
         let stored = super::observe::stored(self.kind.as_ref(), &self.secrets);

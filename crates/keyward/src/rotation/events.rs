@@ -55,8 +55,8 @@ pub fn took_ownership(target: &SecretName) -> Note {
 /// Said before something is done past holders, or before something is left alive.
 pub fn forced(observed: &Observation, version: Version, because: Because) -> Note {
     let only_this = because == Because::LeftBehind;
-    let ledger = super::facts::ledger(observed).into_ledger();
-    let entries = ledger.iter().flat_map(lifecycle::Ledger::entries);
+    let ledger = observed.ledger().is();
+    let entries = ledger.into_iter().flat_map(lifecycle::Ledger::entries);
     let ids: Vec<String> = entries
         .filter(|entry| !only_this || entry.version == version)
         .map(|entry| {

@@ -16,7 +16,7 @@ use crate::engine::names;
 
 pub fn facts(observed: &Observation, now: Timestamp, started: Timestamp) -> Facts {
     let Terms { policy, issuer } = observed.kind.terms(&observed.object);
-    let ledger = ledger(observed);
+    let ledger = observed.ledger().clone();
     let resource = (!observed.gone).then(|| resource(observed, ledger, policy.delivery));
     let wanted = wanted(observed, resource.as_ref());
     let inputs = wanted.as_ref().ok().map(|wanted| &wanted.inputs);
@@ -121,7 +121,8 @@ pub(super) fn as_recorded(
     Some(one)
 }
 
-pub fn ledger(observed: &Observation) -> LedgerState {
+/// What the annotation says, where it is about this resource. Ids that an earlier Keyward recorded by less are whole here.
+pub(super) fn read_ledger(observed: &Observation) -> LedgerState {
     let note = observed.object.annotations().get(names::LEDGER);
     let anothers = |entry: &Entry| {
         let mut names = observed.anothers.iter();

@@ -2,7 +2,6 @@
 
 use lifecycle::{Change, LedgerState, Purpose, Step};
 
-use super::facts;
 use super::observe::Observation;
 use crate::engine::world::World;
 use crate::telemetry::Counted;
@@ -22,12 +21,12 @@ pub(super) fn show_times(world: &World, observed: &Observation) {
     let Some(counted) = counted(observed) else {
         return;
     };
-    if let LedgerState::Is(ledger) = facts::ledger(observed) {
+    if let LedgerState::Is(ledger) = observed.ledger() {
         let due = ledger
             .current
             .as_ref()
             .and_then(|current| observed.kind.due(&observed.object, current));
-        world.telemetry.rotations.saw(&counted, &ledger, due);
+        world.telemetry.rotations.saw(&counted, ledger, due);
     }
 }
 

@@ -1,14 +1,14 @@
 //! Looking: the resource and its Secrets, read live.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DynamicObject;
 use kube::{Api, ResourceExt};
 use lifecycle::{
-    Answer, Bearer, Former, Holder, IssuedId, Known, Listing, Lookalike, Mark, Owner, Purpose,
-    Refusal, SecretUid, Trouble, Verdict, Version,
+    Answer, Bearer, Former, Holder, IssuedId, Known, LedgerState, Listing, Lookalike, Mark, Owner,
+    Purpose, Refusal, SecretUid, Trouble, Verdict, Version,
 };
 use sources::{Source, Values};
 
@@ -34,6 +34,8 @@ pub struct Observation {
     pub kind: Arc<dyn Kind>,
     /// As last read, or as last known when it is gone.
     pub object: DynamicObject,
+    /// What its annotation says, read once for each look.
+    ledger: OnceLock<LedgerState>,
     pub gone: bool,
     pub secrets: Vec<Secret>,
     /// Secrets of a predecessor that have no record yet, if they were looked for since the ledger was written last.
@@ -201,6 +203,7 @@ impl Observation {
             Some(known) => *known = secret,
             None => self.secrets.push(secret),
         }
+        self.read_ledger_anew();
     }
 
     /// Adds a Secret that an earlier list lacks. What is known already is known better by what came of it since.
@@ -209,6 +212,7 @@ impl Observation {
         let known = |known: &Secret| known.uid().as_deref() == Some(uid.as_str());
         if !self.horizon.gone.contains(&uid) && !self.secrets.iter().any(known) {
             self.secrets.push(secret);
+            self.read_ledger_anew();
         }
     }
 
@@ -216,6 +220,7 @@ impl Observation {
         self.secrets
             .retain(|secret| secret.uid().as_deref() != Some(uid));
         self.horizon.gone.push(uid.to_owned());
+        self.read_ledger_anew();
     }
 
     /// Nothing learned about an earlier state counts any more; what the issuer showed of our own mint does.
@@ -238,6 +243,17 @@ impl Observation {
     /// made before it fit to judge by.
     pub fn saw_object(&mut self, object: DynamicObject) {
         self.object = object;
+        self.read_ledger_anew();
+    }
+
+    /// The ledger on the resource, as of this look.
+    pub fn ledger(&self) -> &LedgerState {
+        self.ledger.get_or_init(|| super::facts::read_ledger(self))
+    }
+
+    /// Something has changed that it is read from, or read by.
+    fn read_ledger_anew(&mut self) {
+        self.ledger = OnceLock::new();
     }
 }
 
@@ -296,6 +312,7 @@ pub async fn observe(
         kind,
         bearer: world.bearer(&object),
         object,
+        ledger: OnceLock::new(),
         gone,
         secrets: own.secrets,
         damaged: own.damaged,
@@ -355,6 +372,7 @@ impl Observation {
         (self.secrets, self.damaged, self.disputed) = (secrets, damaged, disputed);
         (self.lookalikes, self.anothers, self.listed) = (lookalikes, anothers, listed);
         self.crowded = crowded;
+        self.read_ledger_anew();
     }
 
     /// The same, to be added to.
@@ -388,7 +406,7 @@ pub async fn look_again(world: &World, key: &Key, observed: &mut Observation) ->
                 refuse_the_past(&observed.horizon, &object, &own.secrets)?;
             }
             observed.saw_own(own);
-            observed.object = object;
+            observed.saw_object(object);
             observed.gone = gone;
         }
         None => observed.gone = true,

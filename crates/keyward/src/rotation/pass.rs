@@ -78,8 +78,8 @@ fn not_there(horizon: &mut Horizon) -> Ending {
 }
 
 fn still_open(observed: &Observation, version: lifecycle::Version) -> bool {
-    let ledger = super::facts::ledger(observed).into_ledger();
-    let intent = ledger.and_then(|ledger| ledger.intent);
+    let ledger = observed.ledger().is();
+    let intent = ledger.and_then(|ledger| ledger.intent.as_ref());
     intent.is_some_and(|intent| intent.version == version)
 }
 
@@ -136,7 +136,7 @@ async fn run_until_rest(
 
 /// The issuer was compared with the ledger, and nothing that it showed is left to do.
 fn comparison_is_over(observed: &Observation) -> bool {
-    let ledger = super::facts::ledger(observed).into_ledger();
+    let ledger = observed.ledger().is();
     let failed = ledger
         .is_some_and(|ledger| ledger.setbacks.retire.is_some() || ledger.setbacks.check.is_some());
     observed.compared && !failed

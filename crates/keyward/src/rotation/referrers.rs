@@ -107,12 +107,10 @@ fn where_it_is(observed: &Observation, version: Version) -> Option<(SecretName, 
     let secrets = stored(observed.kind.as_ref(), &observed.secrets);
     let mut its = secrets.into_iter().filter(|one| one.version == version);
     let there = its.find_map(|one| Some((one.name, one.id?)));
-    let recorded = super::facts::ledger(observed)
-        .into_ledger()
-        .and_then(|ledger| {
-            let entry = ledger.entry(version)?;
-            Some((entry.secret.clone(), entry.id.clone()))
-        });
+    let recorded = observed.ledger().is().and_then(|ledger| {
+        let entry = ledger.entry(version)?;
+        Some((entry.secret.clone(), entry.id.clone()))
+    });
     // Anybody can write labels: the ledger's word comes first.
     recorded.or(there)
 }

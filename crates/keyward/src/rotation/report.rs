@@ -5,7 +5,7 @@ use kube::api::DynamicObject;
 use lifecycle::{Decision, Facts, Ledger, Next, Role, Step, View, decide};
 use serde_json::Value;
 
-use super::facts::{facts, ledger};
+use super::facts::facts;
 use super::observe::Observation;
 use crate::engine::conditions::Said;
 use crate::engine::status::{self, Owned};
@@ -44,7 +44,7 @@ fn wanted(world: &World, observed: &Observation, decision: &Decision) -> Value {
     let mut facts = facts(observed, world.now(), world.started());
     let ahead = matches!(decision.next, Next::Do(Step::Mirror)).then(|| looking_ahead(&mut facts));
     let view = View::of(&facts, ahead.as_ref().unwrap_or(decision));
-    let ledger = ledger(observed).into_ledger().unwrap_or_default();
+    let ledger = observed.ledger().is().cloned().unwrap_or_default();
     let before = observed.object.data.get("status");
     let report = Report {
         object: &observed.object,
