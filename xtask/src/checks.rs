@@ -63,6 +63,35 @@ pub(crate) fn lints() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed("no warnings".into()))
 }
 
+/// What runs in a cluster has no stand-in servers in it.
+pub(crate) fn lean() -> anyhow::Result<Outcome> {
+    const WITHOUT_DEMO: [&str; 3] = ["-p", "keyward", "--no-default-features"];
+    let mut lints = cargo::command(["clippy", "--locked", "--lib", "--bins"]);
+    lints.args(WITHOUT_DEMO).args(["--", "-D", "warnings"]);
+    cargo::succeeds(lints)?;
+    let crates = |flags: &[&str]| -> anyhow::Result<Vec<String>> {
+        let mut tree = cargo::command(["tree", "--locked", "-e", "normal", "--prefix", "none"]);
+        tree.args(["--format", "{lib}"]).args(flags);
+        let out = tree.output().context("running cargo tree")?;
+        ensure!(out.status.success(), "cargo tree failed");
+        let mut names: Vec<String> = String::from_utf8(out.stdout)?
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
+    };
+    let (lean, whole) = (crates(&WITHOUT_DEMO)?, crates(&["-p", "keyward"])?);
+    let testbed = lean.iter().find(|name| name.as_str() == "testbed");
+    ensure!(testbed.is_none(), "the lean build links testbed");
+    Ok(Outcome::Passed(format!(
+        "{} crates without the demo, {} with it",
+        lean.len(),
+        whole.len()
+    )))
+}
+
 pub(crate) fn licences() -> anyhow::Result<Outcome> {
     let mut check = cargo_deny(["check", "licenses", "bans", "sources"])?;
     check.stdin(Stdio::null());

@@ -5,6 +5,7 @@
 mod cargo;
 mod checks;
 mod crds;
+mod rbac;
 mod requirements;
 mod summary;
 mod targets;
@@ -65,6 +66,12 @@ enum Task {
         #[command(subcommand)]
         what: Bench,
     },
+    /// Write deploy/rbac/*.yaml from what the controllers say of themselves
+    Rbac {
+        /// Write nothing; fail if a file differs from what would be written
+        #[arg(long)]
+        check: bool,
+    },
     /// Write deploy/crds/*.yaml from the types
     Crds {
         /// Write nothing; fail if a file differs from what would be written
@@ -117,6 +124,7 @@ fn main() -> ExitCode {
         Task::Requirements => requirements::run(),
         Task::Up { with, args } => up(&with, &args),
         Task::Bench { what } => bench(&what),
+        Task::Rbac { check } => rbac::run(check),
         Task::Crds { check } => crds::run(check),
     };
     match outcome {

@@ -15,6 +15,7 @@ pub(crate) fn run(quick: bool) -> ExitCode {
     summary.step("toolchain", checks::toolchain);
     summary.step("formatting", checks::formatting);
     summary.step("lints", checks::lints);
+    summary.step("without the demo", checks::lean);
     if !quick {
         summary.step("licences and crates", checks::licences);
         summary.step("advisories", checks::advisories);

@@ -2,6 +2,7 @@
 
 pub mod cluster;
 mod crds;
+#[cfg(feature = "demo")]
 mod demo;
 pub mod exit;
 mod explain;
@@ -9,6 +10,7 @@ mod holders;
 mod logs;
 mod memory;
 mod output;
+mod rbac;
 mod rotate;
 mod run;
 mod status;
@@ -37,6 +39,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[cfg(feature = "demo")]
     Demo(demo::DemoArgs),
     Run(run::RunArgs),
     Status(status::StatusArgs),
@@ -46,6 +49,7 @@ enum Command {
     Resume(suspend::ResumeArgs),
     TakeOver(take_over::TakeOverArgs),
     Crds(crds::CrdsArgs),
+    Rbac(rbac::RbacArgs),
     /// Print the version
     Version,
     /// Print a completion script
@@ -88,6 +92,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 async fn dispatch(cli: Cli) -> Result<(), Failure> {
     match cli.command {
+        #[cfg(feature = "demo")]
         Command::Demo(args) => demo::run(args).await,
         Command::Run(args) => run::run(args).await,
         Command::Status(args) => status::run(args).await,
@@ -97,6 +102,7 @@ async fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Resume(args) => suspend::resume(args).await,
         Command::TakeOver(args) => take_over::run(args).await,
         Command::Crds(args) => crds::run(&args),
+        Command::Rbac(args) => rbac::run(&args),
         Command::Version => output::say(format_args!("keyward {}\n", env!("CARGO_PKG_VERSION"))),
         Command::Completion { shell } => {
             let mut script = Vec::new();

@@ -1,7 +1,7 @@
-//! What goes to the terminal: tables, JSON, YAML, and colours only where somebody looks.
+//! What goes to the terminal: tables, JSON, YAML.
 
 use std::fmt;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -99,14 +99,4 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
         text.push_str(&line(row.iter().map(String::as_str).collect()));
     }
     text
-}
-
-/// Whether to use colours on standard output: only on a terminal, and not if somebody asked not to.
-pub(crate) fn colours() -> bool {
-    let unwanted = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    if unwanted("NO_COLOR") || dumb {
-        return false;
-    }
-    io::stdout().is_terminal() || unwanted("CLICOLOR_FORCE")
 }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use kube::api::{ApiResource, ObjectMeta};
 
 use super::horizon::Horizon;
+use super::rights::Right;
 use super::trouble::Fault;
 use super::world::World;
 
@@ -77,6 +78,9 @@ pub trait Controller: Send + Sync + fmt::Debug {
     fn reaches(&self) -> &[String] {
         &[]
     }
+
+    /// What it may do in each namespace that it looks after.
+    fn rights(&self) -> Vec<Right>;
 
     /// Looks at one resource and brings it to rest. Never two at once for the same key. It may be dropped at any await
     /// until it has come to an issuer, and at any await at all when the process ends.

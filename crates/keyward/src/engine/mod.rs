@@ -20,6 +20,7 @@ mod pauses;
 pub mod queue;
 pub mod reader;
 pub mod resources;
+pub mod rights;
 mod shares;
 pub mod status;
 pub mod taken_names;

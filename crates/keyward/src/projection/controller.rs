@@ -16,6 +16,7 @@ use super::effects::{Hands, perform};
 use super::plan::{Own, Plan};
 use crate::engine::controller::{Context, Controller, Outcome};
 use crate::engine::reader::Reader;
+use crate::engine::rights::Right;
 use crate::engine::status::Owned;
 use crate::engine::telling::{self, Told};
 use crate::engine::trouble::Fault;
@@ -53,6 +54,11 @@ pub trait Projection: Send + Sync + fmt::Debug + 'static {
     /// Other namespaces that it reads or writes in.
     fn reaches(&self) -> &[String] {
         &[]
+    }
+
+    /// What it may do beyond working on its own kind and reading its neighbours.
+    fn rights(&self) -> Vec<Right> {
+        Vec::new()
     }
 
     /// Ours on the resource.
@@ -140,6 +146,14 @@ impl<P: Projection> Controller for Projecting<P> {
 
     fn reaches(&self) -> &[String] {
         self.0.reaches()
+    }
+
+    fn rights(&self) -> Vec<Right> {
+        let own = Right::to_work_on(self.0.resource()).into_iter();
+        let read = self.0.neighbours();
+        let read: Vec<Right> = read.iter().map(Right::to_read).collect();
+        let told = [Right::to_tell()];
+        own.chain(read).chain(self.0.rights()).chain(told).collect()
     }
 
     async fn pass(&self, context: &mut Context<'_>) -> Result<Outcome, Fault> {

@@ -14,6 +14,7 @@ use sources::Things;
 use super::decide::{Act, Next, Record, Seen, Wish, decide};
 use crate::engine::controller::{Context, Controller, Outcome};
 use crate::engine::reader::Reader;
+use crate::engine::rights::Right;
 use crate::engine::status::Owned;
 use crate::engine::telling::{self, Told};
 use crate::engine::trouble::Fault;
@@ -39,6 +40,11 @@ pub trait Remote: Send + Sync + fmt::Debug + 'static {
 
     /// Other kinds that say where the issuer is.
     fn neighbours(&self) -> Vec<ApiResource> {
+        Vec::new()
+    }
+
+    /// What it may do beyond working on its own kind and reading its neighbours.
+    fn rights(&self) -> Vec<Right> {
         Vec::new()
     }
 
@@ -212,6 +218,14 @@ impl<R: Remote> Controller for Keeping<R> {
 
     fn neighbours(&self) -> Vec<ApiResource> {
         self.0.neighbours()
+    }
+
+    fn rights(&self) -> Vec<Right> {
+        let own = Right::to_work_on(self.0.resource()).into_iter();
+        let read = self.0.neighbours();
+        let read: Vec<Right> = read.iter().map(Right::to_read).collect();
+        let told = [Right::to_tell()];
+        own.chain(read).chain(self.0.rights()).chain(told).collect()
     }
 
     async fn pass(&self, context: &mut Context<'_>) -> Result<Outcome, Fault> {

@@ -12,12 +12,18 @@ use super::observe::Memory;
 use super::pass::{Ending, pass};
 use super::{Kind, remains};
 use crate::engine::controller::{Context, Controller, Key, Outcome};
+use crate::engine::rights::Right;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
 
 /// When the remains of a departed resource are looked for, after its end.
 const AFTERLIFE: [SignedDuration; 2] =
     [SignedDuration::from_mins(1), SignedDuration::from_mins(10)];
+
+/// One Secret at a time: nothing is deleted by a selector.
+const ALL_BUT_BULK: &[&str] = &[
+    "get", "list", "watch", "create", "update", "patch", "delete",
+];
 
 /// One kind of credential, with versions.
 #[derive(Debug)]
@@ -134,6 +140,22 @@ impl Controller for Rotation {
 
     fn neighbours(&self) -> Vec<ApiResource> {
         self.kind.about().neighbours.clone()
+    }
+
+    fn rights(&self) -> Vec<Right> {
+        let about = self.kind.about();
+        let own = Right::to_work_on(&about.resource).into_iter();
+        let read = about.neighbours.iter().map(Right::to_read);
+        let read = read.map(|right| right.because("What says where the issuer is."));
+        own.chain(read)
+            .chain(about.rights.iter().cloned())
+            .chain([
+                Right::named(ALL_BUT_BULK, "", "secrets"),
+                Right::named(&["list"], "", "pods")
+                    .because("A pod that refers to an old version keeps it alive."),
+                Right::to_tell(),
+            ])
+            .collect()
     }
 
     async fn pass(&self, context: &mut Context<'_>) -> Result<Outcome, Fault> {

@@ -15,6 +15,7 @@ use super::report::Report;
 use crate::engine::access::Access;
 use crate::engine::names;
 use crate::engine::reader::Reader;
+use crate::engine::rights::Right;
 use crate::engine::trouble::Fault;
 
 /// What sets one kind apart: its spec, its status, its names. Everything else is the engine's.
@@ -124,6 +125,8 @@ pub struct About {
     pub settings: &'static [&'static str],
     /// Other kinds that say where the issuer is. They are watched, so that a change wakes those who depend on it.
     pub neighbours: Vec<ApiResource>,
+    /// What else it may read: what [`Kind::referrers`] looks at.
+    pub rights: Vec<Right>,
 }
 
 impl About {
@@ -136,6 +139,7 @@ impl About {
             secret_finalizer: names::GUARD,
             settings: &[],
             neighbours: Vec::new(),
+            rights: Vec::new(),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! What is printed: who did what, when, in colours where somebody looks.
 
+use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::super::output::{colours, say};
+use super::super::output::say;
 
 /// Who is speaking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,4 +147,14 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
         last.push_str(word);
     }
     lines
+}
+
+/// Whether to use colours on standard output: only on a terminal, and not if somebody asked not to.
+fn colours() -> bool {
+    let unwanted = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    if unwanted("NO_COLOR") || dumb {
+        return false;
+    }
+    std::io::stdout().is_terminal() || unwanted("CLICOLOR_FORCE")
 }

@@ -54,6 +54,7 @@ impl AppCred {
                 secret_finalizer: "openstack.org/ac-secret-protection",
                 settings: spec::SETTINGS,
                 neighbours: vec![keystones.resource.clone()],
+                rights: nodes::rights(),
                 ..About::new(resource, "appcred")
             },
             keystones,

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::engine::Reader;
+use crate::engine::rights::Right;
 use crate::engine::trouble::Fault;
 
 /// On a resource: `"false"` says that no node uses it. Anything else, or nothing, is no such promise.
@@ -45,6 +46,13 @@ fn data_plane(kind: &str, plural: &str) -> ApiResource {
         kind: kind.into(),
         plural: plural.into(),
     }
+}
+
+/// What looking takes.
+pub(super) fn rights() -> Vec<Right> {
+    let why = "Nodes that were given an application credential keep it alive, until a deployment gives them another.";
+    let right = |resource| Right::to(&["list", "watch"], &resource).because(why);
+    vec![right(node_sets()), right(deployments())]
 }
 
 /// The node sets of the namespace whose nodes may still use the credential with this id.
