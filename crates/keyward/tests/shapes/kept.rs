@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use testbed::apiserver::Fault;
 
 use crate::cluster::Cluster;
+use crate::kinds::{LOCKERS, NAMESPACE};
 use crate::locker::{Fate, GUARD, Locker, Lockers, RECORD};
-use crate::run::{FAULTS, LOCKERS, NAMESPACE, Run, api, stored};
+use crate::run::{FAULTS, Run, api, stored};
 
 const FATES: [Fate; 5] = [
     Fate::LostBefore,

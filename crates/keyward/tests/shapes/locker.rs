@@ -12,7 +12,7 @@ use lifecycle::{Because, Holder, Owner, Refusal, TroubleKind};
 use serde_json::{Value, json};
 use sources::{Found, SourceError, ThingId, Things};
 
-use crate::run::{LOCKERS, resource};
+use crate::kinds::{LOCKERS, resource};
 
 pub(crate) const GUARD: &str = "test.keyward.dev/locker";
 pub(crate) const RECORD: &str = "test.keyward.dev/locker-id";

@@ -7,6 +7,7 @@
 #[path = "../cluster/mod.rs"]
 mod cluster;
 mod kept;
+mod kinds;
 mod locker;
 mod mirror;
 mod projected;

@@ -14,7 +14,7 @@ use lifecycle::Because;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::run::{ELSEWHERE, GADGETS, MIRRORS, resource};
+use crate::kinds::{ELSEWHERE, GADGETS, MIRRORS, resource};
 
 pub(crate) const HOLD: &str = "test.keyward.dev/mirror";
 pub(crate) const GUARD: &str = "test.keyward.dev/guard";

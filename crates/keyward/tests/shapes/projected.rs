@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use testbed::apiserver::Fault;
 
 use crate::cluster::Cluster;
+use crate::kinds::{ELSEWHERE, GADGETS, MIRRORS, NAMESPACE};
 use crate::mirror::{COPY, GUARD, HOLD, Mirror};
-use crate::run::{ELSEWHERE, FAULTS, GADGETS, MIRRORS, NAMESPACE, Run, api, stored};
+use crate::run::{FAULTS, Run, api, stored};
 
 const MINE: &str = "status.of/somebody-else";
 

@@ -4,46 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use keyward::engine::{Controller, Options};
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, PostParams};
-use kube::core::GroupVersionKind;
+use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 use testbed::apiserver::Fault;
 
 use crate::cluster::{Cluster, OPERATOR, Running};
-
-pub(crate) const NAMESPACE: &str = "here";
-pub(crate) const ELSEWHERE: &str = "there";
-
-/// API version, kind, plural.
-pub(crate) type Kind = (&'static str, &'static str, &'static str);
-pub(crate) const MIRRORS: Kind = ("test.keyward.dev/v1", "Mirror", "mirrors");
-pub(crate) const LOCKERS: Kind = ("test.keyward.dev/v1", "Locker", "lockers");
-pub(crate) const GADGETS: Kind = ("test.keyward.dev/v1", "Gadget", "gadgets");
-
-pub(crate) fn resource((_, kind, plural): Kind) -> ApiResource {
-    let kind = GroupVersionKind::gvk("test.keyward.dev", "v1", kind);
-    ApiResource::from_gvk_with_plural(&kind, plural)
-}
-
-fn definition((_, kind, plural): Kind) -> CustomResourceDefinition {
-    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    serde_json::from_value(json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": { "name": format!("{plural}.test.keyward.dev") },
-        "spec": {
-            "group": "test.keyward.dev", "scope": "Namespaced",
-            "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase() },
-            "versions": [{
-                "name": "v1", "served": true, "storage": true,
-                "schema": { "openAPIV3Schema": schema }, "subresources": { "status": {} },
-            }],
-        },
-    }))
-    .unwrap()
-}
+use crate::kinds::{ELSEWHERE, GADGETS, Kind, LOCKERS, MIRRORS, NAMESPACE, definition, resource};
 
 /// Every kind of fault at the API server.
 pub(crate) const FAULTS: [Fault; 8] = [
