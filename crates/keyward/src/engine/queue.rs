@@ -67,6 +67,8 @@ struct Inner {
     under_way: UnderWay,
     states: HashMap<Key, State>,
     timers: BTreeSet<(Timestamp, Key)>,
+    /// Whose the Secrets are that passes saw, by uid: whatever is written on one of them later, its owner must hear of it.
+    owners: HashMap<String, Key>,
 }
 
 impl Inner {
@@ -128,6 +130,11 @@ impl Inner {
             failures,
         } = taken;
         let namespace = key.namespace.clone();
+        if key.departed.is_none() {
+            for uid in horizon.secrets.keys() {
+                self.owners.insert(uid.clone(), key.clone());
+            }
+        }
         let state = self.states.entry(key).or_default();
         state.running = false;
         state.horizon = horizon;
@@ -194,6 +201,7 @@ impl Queue {
                 under_way: UnderWay::new(Shares::of(concurrency)),
                 states: HashMap::new(),
                 timers: BTreeSet::new(),
+                owners: HashMap::new(),
             }),
             ready: Notify::new(),
             timers: Notify::new(),
@@ -225,10 +233,28 @@ impl Queue {
         }
     }
 
-    /// Adds something to be looked at at a certain time. One that is known already stays.
+    /// Whose this Secret is, as the last pass that saw it knew it.
+    pub fn owner_of(&self, uid: &str) -> Option<Key> {
+        self.lock().owners.get(uid).cloned()
+    }
+
+    /// This Secret is no more.
+    pub fn forget_secret(&self, uid: &str) {
+        self.lock().owners.remove(uid);
+    }
+
+    /// Adds something to be looked at at a certain time. One that is known already is looked at then, if not sooner.
     pub fn remember(&self, key: Key, at: Timestamp) {
         let mut inner = self.lock();
-        if inner.states.contains_key(&key) {
+        if let Some(state) = inner.states.get(&key) {
+            let timer = state.timer;
+            let is_at_work = state.running || state.queued;
+            if !is_at_work && timer.is_none_or(|timer| at < timer) {
+                if let Some(timer) = timer {
+                    inner.timers.remove(&(timer, key.clone()));
+                }
+                self.set_timer(&mut inner, &key, at);
+            }
             return;
         }
         inner.states.insert(
@@ -419,7 +445,11 @@ impl Queue {
     /// The same for Secrets, by uid.
     pub fn relisted_secrets(&self, namespace: Option<&str>, there: &HashSet<String>) {
         let missed: Vec<Key> = {
-            let inner = self.lock();
+            let mut inner = self.lock();
+            inner.owners.retain(|uid, key| {
+                let elsewhere = namespace.is_some_and(|namespace| key.namespace != namespace);
+                elsewhere || there.contains(uid)
+            });
             let in_scope = inner
                 .states
                 .iter()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::api::{ApiResource, DynamicObject, ObjectMeta, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, DefaultBackoff, Event, watcher};
@@ -300,6 +300,7 @@ impl Follower<Secret> for Secrets {
                 uid: secret.uid().unwrap_or_default(),
             },
         );
+        world.queue.forget_secret(&secret.uid().unwrap_or_default());
         wake_users_of_login(world, secret);
         wake_who_wants_its_name(world, secret);
         if let (Some(namespace), Some(name)) = (&secret.metadata.namespace, &secret.metadata.name) {
@@ -334,33 +335,55 @@ fn key<K>(controller: usize, object: &PartialObjectMeta<K>) -> Key {
     }
 }
 
-/// A Secret of ours wakes the resource it belongs to.
+/// A Secret of ours wakes the resource it belongs to: by what is written on it, and by what was when it was last looked at.
 fn wake_owner(world: &World, secret: &PartialObjectMeta<Secret>, sighting: &Sighting) {
-    let labels = secret.metadata.labels.iter().flatten();
-    let Some(owner) = labels
-        .into_iter()
-        .find(|(label, _)| *label == names::OWNER_UID)
-        .map(|(_, uid)| uid)
-    else {
-        return;
-    };
-    let owners = secret.metadata.owner_references.iter().flatten();
-    for reference in owners.filter(|reference| reference.uid == *owner) {
-        let all = world.controllers.iter().enumerate();
-        let its = all.filter(|(_, one)| {
-            let resource = one.resource();
-            resource.kind == reference.kind && resource.api_version == reference.api_version
-        });
-        for (controller, _) in its {
-            let key = Key {
-                controller,
-                namespace: secret.metadata.namespace.clone().unwrap_or_default(),
-                name: reference.name.clone(),
-                departed: None,
-            };
-            world.queue.sighted(&key, sighting.clone());
-        }
+    let mut owners = owners_named(world, &secret.metadata);
+    let known = world.queue.owner_of(&secret.uid().unwrap_or_default());
+    owners.extend(known.filter(|known| !owners.contains(known)));
+    for key in owners {
+        world.queue.sighted(&key, sighting.clone());
     }
+}
+
+/// Whose it is by its label and its owner; or, where a copy that is to go has no owner, by whom it says it was made for.
+fn owners_named(world: &World, metadata: &ObjectMeta) -> Vec<Key> {
+    let Some(uid) = metadata
+        .labels
+        .as_ref()
+        .and_then(|all| all.get(names::OWNER_UID))
+    else {
+        return Vec::new();
+    };
+    let key = |controller, name: &str| Key {
+        controller,
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: name.to_owned(),
+        departed: None,
+    };
+    let all = || world.controllers.iter().enumerate();
+    let owners = metadata.owner_references.iter().flatten();
+    let named: Vec<Key> = owners
+        .filter(|owner| owner.uid == *uid)
+        .flat_map(|owner| {
+            let its = all().filter(|(_, one)| {
+                let resource = one.resource();
+                resource.kind == owner.kind && resource.api_version == owner.api_version
+            });
+            its.map(|(controller, _)| key(controller, &owner.name))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    if !named.is_empty() || metadata.deletion_timestamp.is_none() {
+        return named;
+    }
+    let source = metadata
+        .annotations
+        .as_ref()
+        .and_then(|all| all.get(names::SOURCE));
+    let source = source.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
+    let name = source.as_ref().and_then(|source| source["name"].as_str());
+    let keys = name.map(|name| all().map(|(controller, _)| key(controller, name)).collect());
+    keys.unwrap_or_default()
 }
 
 /// A login that changed wakes those that were refused with it.

@@ -1,5 +1,6 @@
 //! Looking: the resource and its Secrets, read live.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use jiff::{SignedDuration, Timestamp};
@@ -8,7 +9,7 @@ use kube::api::DynamicObject;
 use kube::{Api, ResourceExt};
 use lifecycle::{
     Answer, Bearer, Former, Holder, IssuedId, Known, LedgerState, Listing, Lookalike, Mark, Owner,
-    Purpose, Refusal, SecretUid, Trouble, Verdict, Version,
+    Purpose, Refusal, SecretName, SecretUid, Trouble, Verdict, Version,
 };
 use sources::{Source, Values};
 
@@ -134,6 +135,8 @@ pub struct Memory {
     pub last: Option<DynamicObject>,
     /// Failures in a row that could not be written down.
     pub uncounted: Uncounted,
+    /// Which ledger the last pass left.
+    pub ledger: Option<u64>,
     /// How often the remains of a departed resource were looked for.
     pub afterlife: usize,
     /// Of a departed resource: this process never saw it, a Secret tells of it.
@@ -285,10 +288,11 @@ pub async fn observe(
     memory: &mut Memory,
 ) -> Result<Option<Observation>, Fault> {
     let (world, key, horizon) = (context.world, context.key, &*context.horizon);
-    let (kind, doubt) = (kind.clone(), context.surprised);
+    let kind = kind.clone();
     let Some((object, gone)) = read_resource(world, key, kind.as_ref(), memory).await? else {
         return Ok(None);
     };
+    let doubt = context.surprised || is_doubtful(kind.as_ref(), &object, memory);
     let own = recorded::read(world, kind.as_ref(), &object, doubt || gone).await?;
     if !gone {
         refuse_the_past(horizon, &object, &own.secrets)?;
@@ -356,6 +360,24 @@ pub async fn observe(
         compared: false,
         obstacle,
     }))
+}
+
+/// Whether somebody else may have written this ledger, as who puts an old one back: it is not the one that the last pass
+/// left, or status names a Secret that it knows nothing of. Then there may be more than it says.
+fn is_doubtful(kind: &dyn Kind, object: &DynamicObject, memory: &Memory) -> bool {
+    let ledger = object.annotations().get(names::LEDGER);
+    let is_left = memory.ledger == Some(digest_of(ledger));
+    let named = kind.voice().named_in_status(object);
+    let known =
+        |name: SecretName| ledger.is_some_and(|ledger| ledger.contains(&format!("\"{name}\"")));
+    (memory.ledger.is_some() && !is_left) || !named.is_none_or(known)
+}
+
+/// Tells one text from another, in this process.
+pub(super) fn digest_of(ledger: Option<&String>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    ledger.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Observation {

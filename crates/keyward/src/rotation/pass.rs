@@ -9,13 +9,13 @@ use lifecycle::{Because, Decision, Minting, Next, Severity, Step, Trouble, View,
 use super::act::act;
 use super::ask::ask;
 use super::facts::facts;
-use super::observe::{Memory, Observation, look_again, observe};
+use super::observe::{Memory, Observation, digest_of, look_again, observe};
 use super::uncounted::Uncounted;
 use super::{Kind, announce, events, metrics, report};
 use crate::engine::horizon::Horizon;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
-use crate::engine::{Context, Key};
+use crate::engine::{Context, Key, names};
 
 /// More decisions than any life needs in one go; beyond this the pass yields and is taken up again.
 const MOST_DECISIONS: usize = 64;
@@ -57,6 +57,7 @@ pub(super) async fn pass(
     }
     metrics::show_times(world, &observed);
     memory.checked = observed.checked;
+    memory.ledger = Some(digest_of(observed.object.annotations().get(names::LEDGER)));
     // A value that was shown once is kept until it is stored, or its attempt is given up.
     memory.in_hand = observed
         .in_hand

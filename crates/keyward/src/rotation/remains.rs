@@ -40,6 +40,9 @@ pub(super) async fn look(
         let list = world.timed(act, api.list_metadata(&page)).await?;
         for secret in &list.items {
             let Some(uid) = owner_named(secret, key, kind) else {
+                if is_a_copy_without_owner(&secret.metadata, key) {
+                    let_copy_go(world, kind, secret).await?;
+                }
                 continue;
             };
             let Some(object) = remains(&secret.metadata, kind, &uid, key) else {
@@ -79,6 +82,17 @@ fn owner_named(secret: &PartialObjectMeta<Secret>, key: &Key, kind: &dyn Kind) -
         owner.uid == *uid && owner.name == key.name && owner.kind == kind.resource().kind
     });
     named.then(|| uid.clone())
+}
+
+/// Whether this says that it was made for the resource of this key, and was not: what is restored has no owner any more.
+fn is_a_copy_without_owner(metadata: &ObjectMeta, key: &Key) -> bool {
+    let owners = metadata.owner_references.as_ref();
+    let Some(made) = secrets::made_of(metadata) else {
+        return false;
+    };
+    let elsewhere = made.namespace.is_some_and(|made| made != key.namespace);
+    let named = made.name.as_ref() == Some(&key.name);
+    owners.is_none_or(Vec::is_empty) && named && (elsewhere || !is_the_original(metadata))
 }
 
 /// Whether the API server made this Secret when it says that we did. What is copied or restored is made later.

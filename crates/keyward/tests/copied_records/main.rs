@@ -16,6 +16,7 @@ mod forge;
 mod stage;
 
 mod application_credentials;
+mod by_hand;
 mod forged;
 mod gitlab_tokens;
 mod memory;

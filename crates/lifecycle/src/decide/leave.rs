@@ -261,6 +261,10 @@ pub(super) fn clean_up_after(facts: &Facts, waits: &mut Waits) -> Choice {
         resource: &resource,
         ledger: &ledger,
     };
+    // There is no ledger to write it into, and without a pause it would be tried again at once.
+    if let Some((purpose, trouble)) = &facts.failed {
+        return without_notes(facts, s.setback(*purpose, trouble), waits);
+    }
     if let Some(draft) = facts.secrets.iter().find(|stored| is_draft(stored)) {
         return discard(draft);
     }
