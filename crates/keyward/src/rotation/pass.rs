@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
-use lifecycle::{Because, Decision, Minting, Next, Severity, Step, Trouble, View, decide};
+use lifecycle::{Because, Decision, Minting, Next, Severity, Step, Trouble, View, Wait, decide};
 
 use super::act::act;
 use super::ask::ask;
@@ -49,6 +49,11 @@ pub(super) async fn pass(
         return Ok(not_there(context.horizon));
     };
     let outcome = run_until_rest(world, key, &mut observed).await;
+    if let Err(fault @ Fault::Refused { .. }) = &outcome {
+        // Where the ledger cannot be written, status may be.
+        let (because, detail) = (Because::ClusterTrouble, fault.to_string());
+        tell(world, &mut observed, because, detail).await;
+    }
     if outcome.is_ok() {
         for missed in world.waiting.set(key, &observed.awaited) {
             world.queue.sighted(key, missed);
@@ -113,6 +118,10 @@ async fn run_until_rest(
         };
         match result {
             Ok(()) if matches!(decision.next, Next::Do(Step::Unguard)) => {
+                if !observed.object.finalizers().is_empty() {
+                    // Somebody else keeps it: what it said of us before is no longer so.
+                    tell(world, observed, Because::Finished, String::new()).await;
+                }
                 return Ok(Ending::Departed {
                     uid: observed.uid(),
                 });
@@ -267,6 +276,25 @@ fn trouble_with(observed: &Observation, step: &Step, fault: &Fault) -> Trouble {
     Trouble {
         because: Some(Because::ExportFailed),
         ..trouble
+    }
+}
+
+/// Says in status that it ended like this; if that cannot be written either, the log has it.
+async fn tell(world: &World, observed: &mut Observation, because: Because, detail: String) {
+    let wait = Wait {
+        because,
+        version: None,
+        on: Vec::new(),
+        until: None,
+        detail,
+    };
+    let decision = Decision {
+        next: Next::Rest { wake: None },
+        because,
+        waits: vec![wait],
+    };
+    if let Err(fault) = report::write(world, observed, &decision).await {
+        tracing::debug!(name = observed.object.name_any(), %fault, "not told in status");
     }
 }
 

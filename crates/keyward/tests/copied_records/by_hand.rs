@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use testbed::issuer::{Fault, Happened, Kind, Verb};
 
 use crate::people::{HOLDER, at_rest, under_another_name};
-use crate::stage::{NAME, NAMESPACE, Running, Stage};
+use crate::stage::{NAME, NAMESPACE, OPERATOR, Running, Stage};
 
 const ELSEWHERE: &str = "elsewhere";
 
@@ -155,4 +155,56 @@ async fn what_a_departed_resource_may_not_revoke_is_not_tried_again_at_once() {
         stage.count(|happened| matches!(happened, Happened::Minted { .. })),
         1
     );
+}
+
+/// Somebody else's finalizer keeps the resource after our part is done.
+#[tokio::test]
+async fn a_resource_that_somebody_else_keeps_is_not_said_to_be_ready_when_our_part_is_done() {
+    let (stage, _operator, first) = at_rest(Kind::Chosen, false).await;
+    let finalizers = ["weird.example/kept", "keyward.dev/guard"];
+    let patch = json!({ "metadata": { "finalizers": finalizers } });
+    stage.patch_resource(NAME, &patch).await;
+    stage.delete_named(NAME).await;
+    stage
+        .until("it is told", || async {
+            let ready = stage.condition_of(NAME, "Ready");
+            !stage.is_alive(&first) && ready["status"] == "False" && ready["reason"] == "Finished"
+        })
+        .await;
+    let kept = stage.stored_as(NAME).unwrap();
+    assert_eq!(
+        kept["metadata"]["finalizers"],
+        json!(["weird.example/kept"])
+    );
+}
+
+/// Without the right to patch the resource nothing can be written down; that it waits for this is told.
+#[tokio::test]
+async fn a_ledger_that_may_not_be_written_is_told_in_status() {
+    let (stage, operator, _) = at_rest(Kind::Chosen, false).await;
+    stage.server.faults().plan(|line| {
+        let ledger = line.user_agent == OPERATOR
+            && line.resource == "democredentials"
+            && line.verb.is_write()
+            && line.subresource.is_empty();
+        let refused = testbed::apiserver::Fault::Error(403);
+        let passes = testbed::apiserver::Fault::Pass;
+        if ledger { refused } else { passes }
+    });
+    stage.rotate("again").await;
+    stage
+        .until("it is told", || async {
+            let ready = stage.condition_of(NAME, "Ready");
+            let text = ready["message"].as_str().unwrap_or_default();
+            ready["reason"] == "ClusterTrouble" && text.contains("403")
+        })
+        .await;
+    stage.server.faults().clear();
+    stage
+        .until("it goes on by itself", || async {
+            stage.clock.jump(61);
+            operator.engine.world().queue.timers.notify_one();
+            stage.version_of(NAME) == "2.1" && stage.is_settled(NAME)
+        })
+        .await;
 }

@@ -239,7 +239,7 @@ fn at_keystone(event: &Entry) -> Option<(Who, String)> {
         Happened::Found { name } => {
             let version = version_of(name)?;
             let text = format!(
-                "finds version {version} at Keystone by its name, and its value in the draft"
+                "finds version {version} at Keystone by its name"
             );
             Some((event.who, text))
         }
