@@ -394,7 +394,7 @@ fn recorded(observed: &Observation, stored: &[Stored]) -> Vec<Issued> {
     recorded
 }
 
-async fn list_at(
+pub(super) async fn list_at(
     world: &World,
     source: &Arc<dyn Source>,
     owner: &Owner,
@@ -413,6 +413,11 @@ async fn works(
     observed: &mut Observation,
     version: Version,
 ) -> Result<Verdict, Trouble> {
+    if let Some((id, values)) = observed.unmarked(version) {
+        let source = open(observed)?;
+        let asked = source.verify_as(&id, &values);
+        return world.at_issuer(&source, "verify", asked).await;
+    }
     let source = if observed.holds_as_minted(version) {
         open_as_minted(world, observed, version).await?
     } else {
@@ -506,6 +511,22 @@ impl Observation {
                 || stored.iter().any(|stored| {
                     stored.version == version && stored.id.is_some() && stored.intact
                 }))
+    }
+
+    /// Id and values of a Secret that no record of ours explains, and whose credential bears nobody's mark.
+    fn unmarked(&self, version: Version) -> Option<(IssuedId, Values)> {
+        let ledger = self.ledger().is();
+        if ledger.is_some_and(|ledger| ledger.entry(version).is_some()) {
+            return None;
+        }
+        let listing = self.issued.is()?;
+        self.secrets.iter().find_map(|secret| {
+            let stored = secrets::read(self.kind.as_ref(), secret)?;
+            let id = stored.id.filter(|_| stored.version == version)?;
+            let bears_none = |one: &Issued| one.id == id && !one.marked;
+            let found = listing.iter().any(bears_none);
+            found.then(|| (id, reader::values(secret)))
+        })
     }
 
     /// The draft of the open attempt, with the value that was chosen for it.

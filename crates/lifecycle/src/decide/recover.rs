@@ -2,13 +2,15 @@
 
 use jiff::SignedDuration;
 
-use super::mint::{give_up_a_name_that_is_taken, give_up_what_cannot_be_stored, is_stored_nowhere};
+use super::mint::{
+    answer, give_up_a_name_that_is_taken, give_up_what_cannot_be_stored, is_stored_nowhere,
+};
 use super::retire::release;
 use super::scene::{Choice, Origin, Scene, Waits, entry_of, is_blank, is_draft, listing};
 use crate::schedule::later;
 use crate::{
     Because, Change, Entry, Facts, Issued, Ledger, Purpose, Question, Resource, Role, SecretName,
-    SecretUid, Step, Stored, Version,
+    SecretUid, Step, Stored, Verdict, Version,
 };
 
 pub(super) fn write_down_what_failed(s: &Scene, _: &mut Waits) -> Option<Choice> {
@@ -380,7 +382,21 @@ pub(super) fn adopt_strays(s: &Scene, waits: &mut Waits) -> Option<Choice> {
                 Ok(_) | Err(None) => Choice::ask(Question::Issued, Because::StrayVersion),
             });
         }
-        Origin::Unproved if is_recorded_there(s, stray) => {}
+        // A leaving resource ends all that it may: there, whoever ends it asks for the value.
+        Origin::Unproved if is_recorded_there(s, stray) && s.resource.deleting => {}
+        // Anybody who may create Secrets can write down the id of what somebody else made. Who has its value made it, or
+        // took it over.
+        Origin::Unproved if is_recorded_there(s, stray) => {
+            match answer(s.facts.works.as_ref(), stray.version) {
+                Some(Ok(Verdict::Works)) => {}
+                Some(Ok(Verdict::Refused)) => return clear_away(s, stray, waits),
+                Some(Err(trouble)) => return Some(s.setback(Purpose::Retire, trouble)),
+                None => {
+                    let question = Question::Works(stray.version);
+                    return Some(Choice::ask(question, Because::StrayVersion));
+                }
+            }
+        }
         Origin::Unproved => return clear_away(s, stray, waits),
     }
     let mut entry = entry_of(stray, s.now())?;
