@@ -17,7 +17,7 @@ use super::claim::claim;
 use super::mint::mint;
 use super::observe::Observation;
 use super::secrets::{self, Record};
-use super::{annotations, events, predecessor, recorded, report};
+use super::{annotations, events, former, predecessor, recorded, report};
 use crate::engine::limits::Lane;
 use crate::engine::names;
 use crate::engine::trouble::Fault;
@@ -387,6 +387,7 @@ async fn revoke_at(
     id: &IssuedId,
     source: &Arc<dyn Source>,
 ) -> Result<(), Fault> {
+    former::learn_its_mark(world, observed, version, id, source).await?;
     let values = observed.values_of(version, id);
     let _place = world
         .place_at(source, "revoke", Lane::Revoke)

@@ -3,14 +3,17 @@
 //! Those records end nothing and are used for nothing, until a person names that uid in an annotation. Then its Secrets, as
 //! far as they are here, are taken over like a predecessor's, and what bears its mark at the issuer is this resource's own.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams};
 use lifecycle::{
-    Bearer, Former, Issued, LedgerState, Mark, Owner, Role, Trouble, Verdict, Version,
+    Bearer, Former, Issued, IssuedId, LedgerState, Mark, Owner, Role, Trouble, Verdict, Version,
 };
+use sources::Source;
 
-use super::ask::open_at;
+use super::ask::{list_at, open_at};
 use super::observe::Observation;
 use super::remains::living;
 use super::secrets;
@@ -143,24 +146,47 @@ impl Observation {
 
     /// The mark that a credential of this resource's bears: that of its version, unless it comes from a former life that
     /// was taken over.
-    pub(super) fn mark_of(
-        &self,
-        world: &World,
-        version: Version,
-        id: &lifecycle::IssuedId,
-    ) -> Mark {
+    pub(super) fn mark_of(&self, world: &World, version: Version, id: &IssuedId) -> Mark {
         let own = self.owner(world).mark(version);
         let Some(former) = self.wanted_former().map(owner_of) else {
             return own;
         };
+        let mark = self.former_mark_of(version, id);
+        mark.filter(|mark| *mark.owner() == former).unwrap_or(own)
+    }
+
+    /// The mark that was listed with it, or that its Secret notes.
+    fn former_mark_of(&self, version: Version, id: &IssuedId) -> Option<Mark> {
         let seen = self.marks.iter().find(|(marked, _)| marked == id);
         let noted = || {
             let secret = self.secret_of(version)?;
             secret.annotations().get(names::MARK)?.parse::<Mark>().ok()
         };
-        let mark = seen.map(|(_, mark)| mark.clone()).or_else(noted);
-        mark.filter(|mark| *mark.owner() == former).unwrap_or(own)
+        seen.map(|(_, mark)| mark.clone()).or_else(noted)
     }
+}
+
+/// What a former life made is ended by the mark that it bears, which its Secret notes. In place the next version was written
+/// over that: then only the issuer knows.
+pub(super) async fn learn_its_mark(
+    world: &World,
+    observed: &mut Observation,
+    version: Version,
+    id: &IssuedId,
+    source: &Arc<dyn Source>,
+) -> Result<(), Fault> {
+    let Some(owner) = observed.wanted_former().map(owner_of) else {
+        return Ok(());
+    };
+    if observed.former_mark_of(version, id).is_some() || !source.issuer().lists {
+        return Ok(());
+    }
+    let found = list_at(world, source, &owner, &[]).await;
+    for one in found.map_err(Fault::Issuer)? {
+        let mark = owner.mark(one.version);
+        observed.marks.push((one.id, mark));
+    }
+    Ok(())
 }
 
 /// The Secrets of the former life, where a person wants them.

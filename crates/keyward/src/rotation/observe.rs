@@ -100,6 +100,8 @@ pub struct Observation {
     pub compared: bool,
     /// Something stands in the way of the spec that only the cluster could tell.
     pub obstacle: Option<Refusal>,
+    /// The spec is another than at the beginning: what was opened, and what stood in the way, was for the one before.
+    pub edited: bool,
 }
 
 /// A credential that only this process knows, or that was read back: id, values, expiry.
@@ -359,6 +361,7 @@ pub async fn observe(
         checked: memory.checked,
         compared: false,
         obstacle,
+        edited: false,
     }))
 }
 
@@ -428,6 +431,8 @@ pub async fn look_again(world: &World, key: &Key, observed: &mut Observation) ->
                 refuse_the_past(&observed.horizon, &object, &own.secrets)?;
             }
             observed.saw_own(own);
+            let generation = |object: &DynamicObject| object.metadata.generation;
+            observed.edited |= generation(&object) != generation(&observed.object);
             observed.saw_object(object);
             observed.gone = gone;
         }

@@ -96,6 +96,9 @@ async fn run_until_rest(
 ) -> Result<Ending, Fault> {
     let mut outrun = 0;
     for _ in 0..MOST_DECISIONS {
+        if observed.edited {
+            return Ok(Ending::Again);
+        }
         let facts = facts(observed, world.now(), world.started());
         let decision = decide(&facts);
         if matches!(decision.next, Next::Rest { .. }) && comparison_is_over(observed) {
@@ -152,15 +155,15 @@ fn comparison_is_over(observed: &Observation) -> bool {
     observed.compared && !failed
 }
 
-/// What hangs on somebody else's object or act, such as a login or a holder, is looked at again now and then: a watch
+/// What hangs on somebody else's object or act, such as a login or a holder, is looked at again within this time: a watch
 /// may be late, and a read too old.
-const NOW_AND_THEN: SignedDuration = SignedDuration::from_mins(5);
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 
 fn look_again_at(world: &World, observed: &Observation, decision: &Decision) -> Option<Timestamp> {
     let held = decision.waits.iter().any(|wait| !wait.on.is_empty());
     let hangs = held || observed.source.is_err() || observed.obstacle.is_some();
     hangs
-        .then(|| world.now().checked_add(NOW_AND_THEN).ok())
+        .then(|| world.now().checked_add(LOOK_AGAIN).ok())
         .flatten()
 }
 
