@@ -29,6 +29,11 @@ const FAREWELL: Duration = Duration::from_secs(3);
 /// Twice the attempts of 25,000 resources.
 const MOST_SERIES: usize = 50_000;
 
+/// From a millisecond to a minute, which is twice the longest that a request may take.
+const SECONDS: [f64; 15] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+];
+
 /// Everything that is counted.
 #[derive(Debug)]
 pub struct Telemetry {
@@ -85,6 +90,7 @@ impl Telemetry {
             step_seconds: meter
                 .f64_histogram("keyward_step_duration")
                 .with_unit("s")
+                .with_boundaries(SECONDS.to_vec())
                 .with_description("Time taken by effects")
                 .build(),
             passes: meter
@@ -94,6 +100,7 @@ impl Telemetry {
             pass_seconds: meter
                 .f64_histogram("keyward_pass_duration")
                 .with_unit("s")
+                .with_boundaries(SECONDS.to_vec())
                 .with_description("Time taken by a look at a resource")
                 .build(),
             issuer_requests: meter
@@ -103,6 +110,7 @@ impl Telemetry {
             issuer_seconds: meter
                 .f64_histogram("keyward_issuer_request_duration")
                 .with_unit("s")
+                .with_boundaries(SECONDS.to_vec())
                 .with_description("Time taken by requests to issuers")
                 .build(),
             watch_failures: meter

@@ -238,9 +238,7 @@ fn at_keystone(event: &Entry) -> Option<(Who, String)> {
         }
         Happened::Found { name } => {
             let version = version_of(name)?;
-            let text = format!(
-                "finds version {version} at Keystone by its name"
-            );
+            let text = format!("finds version {version} at Keystone by its name");
             Some((event.who, text))
         }
         Happened::LoggedIn { .. } | Happened::Refused | Happened::Denied => None,
