@@ -169,7 +169,14 @@ impl<P: Projection> Controller for Projecting<P> {
                 world.forget(key);
                 return Ok(Outcome::Done);
             }
-            let plan = self.think(context, &object).await?;
+            let plan = match self.think(context, &object).await {
+                Err(fault @ Fault::Refused { .. }) => {
+                    let refused = Told::refused(&fault);
+                    self.tell(context, &object, &refused, Value::Null).await?;
+                    return Err(fault);
+                }
+                thought => thought?,
+            };
             let Some(effect) = &plan.next else {
                 let told = plan.told();
                 self.tell(context, &object, &told, plan.status.clone())

@@ -233,7 +233,12 @@ impl<R: Remote> Controller for Keeping<R> {
             let Some(object) = resources::read(context, self.0.resource()).await? else {
                 return Ok(resources::not_there(context));
             };
-            let (mut seen, things) = self.observe(context, &object).await?;
+            let (mut seen, things) = match self.observe(context, &object).await {
+                Err(fault @ Fault::Refused { .. }) => {
+                    return self.refused(context, &object, fault).await;
+                }
+                observed => observed?,
+            };
             loop {
                 let asked = match (decide(&seen), &things, &seen.record, &seen.wish) {
                     (Next::Look, Some(things), Some(record), _) => {
@@ -266,10 +271,7 @@ impl<R: Remote> Controller for Keeping<R> {
                             return self.rest(context, &object, &seen).await;
                         }
                         Err(fault @ Fault::Refused { .. }) => {
-                            let refused = Told::refused(&fault);
-                            let what = (self.0.condition(), self.0.owned());
-                            telling::tell(context, &object, what, &refused, Value::Null).await?;
-                            return Err(fault);
+                            return self.refused(context, &object, fault).await;
                         }
                         Err(fault) => return Err(fault),
                     }
@@ -284,6 +286,19 @@ impl<R: Remote> Controller for Keeping<R> {
 }
 
 impl<R: Remote> Keeping<R> {
+    /// Says that the API server refuses what is needed; it is tried again.
+    async fn refused(
+        &self,
+        context: &mut Context<'_>,
+        object: &DynamicObject,
+        fault: Fault,
+    ) -> Result<Outcome, Fault> {
+        let told = Told::refused(&fault);
+        let what = (self.0.condition(), self.0.owned());
+        telling::tell(context, object, what, &told, Value::Null).await?;
+        Err(fault)
+    }
+
     async fn rest(
         &self,
         context: &mut Context<'_>,

@@ -128,9 +128,14 @@ fn leave(seen: &Seen, record: Option<&Record>) -> Next {
     if !seen.own.guarded {
         return Next::rest(Because::NotOurs);
     }
-    let kept = matches!(&seen.wish, Ok(wish) if wish.keep);
-    if record.is_none() || kept {
+    if record.is_none() {
         return Next::Do(Act::Unguard);
+    }
+    match &seen.wish {
+        Ok(wish) if wish.keep => return Next::Do(Act::Unguard),
+        Ok(_) => {}
+        // Whether it is to stay cannot be read: nothing is destroyed because of a slip of the pen.
+        Err(refusal) => return Next::refused(refusal),
     }
     if let Some(refusal) = &seen.closed {
         return Next::refused(refusal);
@@ -239,6 +244,19 @@ mod tests {
     fn it_is_removed_when_nothing_is_in_the_way_and_gone_before_the_resource_is() {
         let mut leaving = seen(true, thing(true, 1));
         assert_eq!(decide(&leaving), Next::Blockers);
+        leaving.wish = Err(Refusal {
+            because: Because::InvalidSpec,
+            detail: String::new(),
+        });
+        let slip = decide(&leaving);
+        assert!(matches!(
+            slip,
+            Next::Rest {
+                because: Because::InvalidSpec,
+                ..
+            }
+        ));
+        leaving.wish = seen(true, Known::NotAsked).wish;
         leaving.blockers = Known::Is(vec!["2 buckets".into()]);
         assert!(matches!(
             decide(&leaving),
