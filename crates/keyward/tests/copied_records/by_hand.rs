@@ -208,35 +208,3 @@ async fn a_ledger_that_may_not_be_written_is_told_in_status() {
         })
         .await;
 }
-
-/// Whoever may only create Secrets writes down the id of what somebody else made.
-#[tokio::test]
-async fn a_planted_secret_with_a_strangers_id_is_cleared_away_and_holds_no_deletion_up() {
-    let (stage, operator, first) = at_rest(Kind::Chosen, false).await;
-    let stranger = stage.issuer.add("realm", "by hand").unwrap();
-    let model = stage.stored_secret(NAMESPACE, "db-1-1").unwrap();
-    let mut planted = under_another_name(&model, "planted");
-    let notes = &mut planted["metadata"]["annotations"];
-    notes["keyward.dev/version"] = "4.1".into();
-    notes["keyward.dev/issued-id"] = stranger.id.as_str().into();
-    let source = notes["keyward.dev/source"].as_str().unwrap();
-    let mut source: Value = serde_json::from_str(source).unwrap();
-    source["secret"] = "planted".into();
-    notes["keyward.dev/source"] = source.to_string().into();
-    stage.create_secret(NAMESPACE, planted).await;
-    stage
-        .until("it is cleared away", || async {
-            stage.let_time_pass(&operator, 301).await;
-            stage.stored_secret(NAMESPACE, "planted").is_none()
-        })
-        .await;
-    assert!(stage.is_alive(&stranger.id) && stage.is_alive(&first));
-    stage.delete_named(NAME).await;
-    stage
-        .until("the resource is gone", || async {
-            stage.stored_as(NAME).is_none()
-        })
-        .await;
-    assert!(stage.is_alive(&stranger.id));
-    assert!(!stage.is_alive(&first));
-}

@@ -183,14 +183,23 @@ async fn a_namespace_that_was_not_declared_is_neither_read_nor_written() {
     assert_eq!(strange.count(), 0);
 }
 
-/// A right that is missing is told, and what follows from it once it is granted comes by itself.
+/// A right that is missing, to look or to act, is told, and what follows from it once it is granted comes by itself.
 #[tokio::test]
 async fn what_the_api_server_refuses_is_told_and_tried_again() {
+    refused_and_granted(true).await;
+    refused_and_granted(false).await;
+}
+
+async fn refused_and_granted(is_write: bool) {
     let mut run = prepared().await;
     run.start().await;
-    run.cluster.server.faults().plan(|line| {
-        let hold = line.resource == "secrets" && line.name == "one" && line.verb.is_write();
-        if hold { Fault::Error(403) } else { Fault::Pass }
+    run.cluster.server.faults().plan(move |line| {
+        let its = line.resource == "secrets" && line.name == "one";
+        if its && line.verb.is_write() == is_write {
+            Fault::Error(403)
+        } else {
+            Fault::Pass
+        }
     });
     run.create(MIRRORS, "mirror", json!({ "spec": { "source": "one" } }))
         .await;
