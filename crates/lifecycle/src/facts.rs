@@ -10,19 +10,22 @@ use crate::{
 };
 
 /// Everything a decision may look at. Plain data; an unanswered question is a fact too.
-///
-/// The first group is read live from the cluster before every decision. The second is what the issuer answered in this
-/// pass. The third is what this process happens to know; it may be lost at any moment, and nothing is lost with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is one thing that is known, and they are independent"
-)]
 pub struct Facts {
     pub now: Timestamp,
+    pub cluster: Cluster,
+    #[serde(default)]
+    pub answers: Answers,
+    pub process: Process,
+}
+
+/// What was read live from the cluster, before every decision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
     pub uid: String,
-    /// `None`: the resource is gone, but something of its may have outlived it.
+    /// `None`: the resource is gone, but something may have outlived it.
     #[serde(default)]
     pub resource: Option<Resource>,
     /// What the spec asks for, or why it cannot be had.
@@ -51,15 +54,16 @@ pub struct Facts {
     /// seen from here.
     #[serde(default)]
     pub former: Option<Former>,
-    /// Why it is not known whether what a Secret of the former life holds lets somebody in. Where somebody unseen may live
-    /// on with it, that is what shows that it is not just a record that names his credential.
-    #[serde(default)]
-    pub unproved: Option<Trouble>,
     /// In place: the Secret lacks annotations that the spec asks for, or bears some that it no longer does; and this pass
     /// has not tried to change that. Never so of a Secret that is being deleted, or of a spec that cannot be served.
     #[serde(default)]
     pub annotations_due: bool,
+}
 
+/// What the issuer answered in this pass.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answers {
     /// The issuer's credentials that bear this resource's mark. Kept up with what this pass itself does: the reply of a
     /// mint adds its credential, an accepted revoke takes it away. A mint without a clear reply makes the list unknown
     /// again, and so does [`Change::Leave`](crate::Change::Leave): the last look is at what lives after the open attempt
@@ -77,6 +81,10 @@ pub struct Facts {
     /// Whether the value of one version lets somebody in.
     #[serde(default)]
     pub works: Option<Answer<Verdict>>,
+    /// Why it is not known whether what a Secret of the former life holds lets somebody in. Where somebody unseen may live
+    /// on with it, that is what shows that it is not just a record that names his credential.
+    #[serde(default)]
+    pub unproved: Option<Trouble>,
     /// Pods and the like that refer to a fenced version, beyond its finalizers; and, of an issuer that tells when a
     /// version was last used, that it was so a short while ago.
     #[serde(default)]
@@ -87,12 +95,16 @@ pub struct Facts {
     /// Whether the issuer no longer knows a version that was revoked.
     #[serde(default)]
     pub gone: Option<Answer<bool>>,
-
     /// How far the issuer's clock was behind ours when it last told its time: a declared deadline has passed when it has by
     /// both.
     #[serde(default)]
     pub behind: SignedDuration,
+}
 
+/// What this process happens to know. It may be lost at any moment, and nothing is lost with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Process {
     /// A freshly minted credential that only this process knows.
     #[serde(default)]
     pub in_hand: Option<InHand>,
@@ -119,10 +131,29 @@ pub struct Facts {
     /// How often in a row, in earlier passes, something failed that there was no ledger to write into.
     #[serde(default)]
     pub uncounted: u32,
-    /// When this process took up the work, and when it last compared the issuer with the ledger.
+    /// When this process took up the work.
     pub started: Timestamp,
+    /// When it last compared the issuer with the ledger.
     #[serde(default)]
     pub checked: Option<Timestamp>,
+}
+
+impl Process {
+    /// A process that took up the work then, and knows nothing yet.
+    pub fn begun(started: Timestamp) -> Self {
+        Self {
+            in_hand: None,
+            mine: None,
+            stored: Vec::new(),
+            duplicate: false,
+            revoked: Vec::new(),
+            warned: Vec::new(),
+            failed: None,
+            uncounted: 0,
+            started,
+            checked: None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -22,8 +22,9 @@ mod view;
 pub use because::{Because, Severity};
 pub use decide::decide;
 pub use facts::{
-    Answer, Deletion, Delivery, Facts, InHand, Issued, Issuer, Known, Listing, Lookalike, Minting,
-    Policy, Refusal, Resource, Retire, Role, Stored, Trouble, TroubleKind, Verdict, Wanted,
+    Answer, Answers, Cluster, Deletion, Delivery, Facts, InHand, Issued, Issuer, Known, Listing,
+    Lookalike, Minting, Policy, Process, Refusal, Resource, Retire, Role, Stored, Trouble,
+    TroubleKind, Verdict, Wanted,
 };
 pub use ledger::{
     Bearer, Entry, Former, Intent, Ledger, LedgerState, Purpose, Repairs, Setback, Setbacks,

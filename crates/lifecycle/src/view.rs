@@ -40,11 +40,11 @@ pub struct View {
 
 impl View {
     pub fn of(facts: &Facts, decision: &Decision) -> Self {
-        let resource = facts.resource.as_ref();
+        let resource = facts.cluster.resource.as_ref();
         let ledger = resource.and_then(|resource| resource.ledger.is());
         let current = ledger.and_then(|ledger| ledger.current.as_ref());
         let whole = current.is_some_and(|current| {
-            facts.secrets.iter().any(|stored| {
+            facts.cluster.secrets.iter().any(|stored| {
                 stored.version == current.version
                     && current.is_kept_in(stored)
                     && !stored.disputed
@@ -53,13 +53,14 @@ impl View {
             })
         });
         let tried = current.and_then(|current| {
-            let answer = facts.works.as_ref()?;
+            let answer = facts.answers.works.as_ref()?;
             (answer.about == current.version).then_some(answer.is.as_ref().ok()?)
         });
         let unlisted = current.is_some_and(|current| {
-            facts.issuer.lists
-                && facts.unlisted.is_none()
+            facts.cluster.issuer.lists
+                && facts.answers.unlisted.is_none()
                 && facts
+                    .answers
                     .issued
                     .is()
                     .is_some_and(|listing| listing.iter().all(|issued| issued.id != current.id))
@@ -84,6 +85,7 @@ impl View {
                 + usize::from(ledger.intent.is_some())
         });
         let deleting = facts
+            .cluster
             .resource
             .as_ref()
             .is_some_and(|resource| resource.deleting);
@@ -102,7 +104,12 @@ impl View {
                 .iter()
                 .flat_map(|wait| wait.on.iter().cloned())
                 .collect(),
-            next_rotation: facts.wanted.as_ref().ok().and_then(|wanted| wanted.due),
+            next_rotation: facts
+                .cluster
+                .wanted
+                .as_ref()
+                .ok()
+                .and_then(|wanted| wanted.due),
         }
     }
 }
@@ -133,7 +140,7 @@ fn foremost(decision: &Decision) -> Wait {
 
 fn message(facts: &Facts, wait: &Wait) -> String {
     let mut text = wait.because.to_string();
-    if let Err(refusal) = &facts.wanted
+    if let Err(refusal) = &facts.cluster.wanted
         && refusal.because == wait.because
         && !refusal.detail.is_empty()
     {

@@ -125,7 +125,7 @@ async fn explain(target: &Target, ask_issuer: bool) -> Result<Explanation, Failu
         .ok_or_else(|| target.missing())?;
     let mut asked_issuer = false;
     for _ in 0..MOST_QUESTIONS {
-        let decision = decide(&facts(&observed, world.now(), world.started()));
+        let decision = decide(&facts(&observed, world.now()));
         let Next::Ask(question) = decision.next else {
             break;
         };
@@ -138,7 +138,7 @@ async fn explain(target: &Target, ask_issuer: bool) -> Result<Explanation, Failu
             .await
             .map_err(|fault| Failure::of_fault(&fault))?;
     }
-    let facts = facts(&observed, world.now(), world.started());
+    let facts = facts(&observed, world.now());
     let decision = decide(&facts);
     Ok(Explanation {
         kind: target.kind.resource().kind.clone(),
@@ -229,7 +229,7 @@ fn next(decision: &Decision, asked_issuer: bool, now: Timestamp) -> String {
 fn what_is_so(facts: &Facts, view: &View) -> Vec<String> {
     let mut lines = Vec::new();
     let now = facts.now;
-    let Some(resource) = &facts.resource else {
+    let Some(resource) = &facts.cluster.resource else {
         return vec!["The resource is gone.".into()];
     };
     if resource.deleting {
@@ -238,7 +238,7 @@ fn what_is_so(facts: &Facts, view: &View) -> Vec<String> {
     if resource.suspended {
         lines.push("It is suspended: nothing is done for it.".into());
     }
-    if let Err(refusal) = &facts.wanted {
+    if let Err(refusal) = &facts.cluster.wanted {
         lines.push(format!("{}: {}.", refusal.because, refusal.detail));
     }
     lines.push(
@@ -330,13 +330,14 @@ fn what_is_so(facts: &Facts, view: &View) -> Vec<String> {
             ));
         }
     }
-    if let Some(listing) = facts.issued.is() {
+    if let Some(listing) = facts.answers.issued.is() {
         lines.push(format!(
             "The issuer knows {} credentials of this resource.",
             listing.len()
         ));
     }
     let drafts = facts
+        .cluster
         .secrets
         .iter()
         .filter(|stored| stored.role == Role::Draft);
@@ -348,6 +349,7 @@ fn what_is_so(facts: &Facts, view: &View) -> Vec<String> {
 
 fn retiring(facts: &Facts, entry: &lifecycle::Entry) -> String {
     let stored = facts
+        .cluster
         .secrets
         .iter()
         .find(|stored| stored.version == entry.version && stored.name == entry.secret);

@@ -43,7 +43,7 @@ pub async fn act(
         }
         Step::Revoke { version, id } => {
             revoke(world, observed, *version, id).await?;
-            observed.revoked.push(*version);
+            observed.process.revoked.push(*version);
             Ok(())
         }
         Step::Sweep { version, id } => sweep(world, observed, *version, id).await,
@@ -85,21 +85,28 @@ async fn record(
     let object = patch_resource(world, observed, "writing the ledger", &patch).await?;
     observed.saw_object(object);
     observed.chosen = chosen;
-    observed.failed = None;
+    observed.process.failed = None;
     // Looked for once more before the resource goes.
     observed.left_by_predecessor = None;
     // The number of one that is struck out may be another's, of a predecessor's Secret that somebody else takes over.
-    observed.revoked.retain(|version| ledger.records(*version));
+    observed
+        .process
+        .revoked
+        .retain(|version| ledger.records(*version));
     let kept = |version| ledger.records(version);
-    observed.referrers.retain(|answer| kept(answer.about));
-    observed.ended.retain(|answer| kept(answer.about));
-    observed.absent = (observed.absent.take()).filter(|answer| ledger.records(answer.about));
+    observed
+        .answers
+        .referrers
+        .retain(|answer| kept(answer.about));
+    observed.answers.ended.retain(|answer| kept(answer.about));
+    observed.answers.gone =
+        (observed.answers.gone.take()).filter(|answer| ledger.records(answer.about));
     if change == Change::Leave {
         // The attempt is closed only now: what the issuer had before may lack what it made last.
-        observed.issued = Known::NotAsked;
-        observed.read_after_listing = false;
+        observed.answers.issued = Known::NotAsked;
+        observed.answers.read_after_listing = false;
     }
-    observed.mine = match change {
+    observed.process.mine = match change {
         Change::Intent | Change::Bump | Change::Brought => {
             ledger.intent.as_ref().map(|intent| intent.version)
         }
@@ -191,7 +198,10 @@ async fn create_or_find(
     };
     match world.timed(act, api.create(&params, &secret)).await {
         Ok(created) => {
-            observed.stored.extend(created.uid().map(SecretUid::from));
+            observed
+                .process
+                .stored
+                .extend(created.uid().map(SecretUid::from));
             observed.saw_secret(created);
             Ok(())
         }
@@ -253,7 +263,10 @@ async fn store(world: &World, observed: &mut Observation, version: Version) -> R
     let seen = world
         .timed(act, api.replace(&target, &PostParams::default(), &swapped))
         .await?;
-    observed.stored.extend(seen.uid().map(SecretUid::from));
+    observed
+        .process
+        .stored
+        .extend(seen.uid().map(SecretUid::from));
     observed.saw_secret(seen);
     Ok(())
 }
@@ -405,7 +418,7 @@ async fn revoke_at(
         .at_issuer_unlimited(source, "revoke", asked)
         .await
         .map_err(Fault::Issuer)?;
-    if let Known::Is(listing) = &mut observed.issued {
+    if let Known::Is(listing) = &mut observed.answers.issued {
         listing.retain(|issued| issued.id != *id);
     }
     Ok(())
@@ -522,7 +535,7 @@ async fn let_go(
 fn holds_a_dead_value(observed: &Observation, known: &Secret) -> bool {
     secrets::read(observed.kind.as_ref(), known).is_some_and(|stored| {
         let ours = stored.adopted && stored.intact;
-        ours && observed.revoked.contains(&stored.version)
+        ours && observed.process.revoked.contains(&stored.version)
     })
 }
 
@@ -549,7 +562,7 @@ async fn warn(
         }
         said => said?,
     }
-    observed.warned.push(version);
+    observed.process.warned.push(version);
     Ok(())
 }
 

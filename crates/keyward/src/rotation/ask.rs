@@ -36,8 +36,8 @@ pub async fn ask(
                 look_for_more(world, observed).await?;
             }
             let asked = list(world, observed).await;
-            observed.read_after_listing = false;
-            observed.issued = match asked {
+            observed.answers.read_after_listing = false;
+            observed.answers.issued = match asked {
                 Ok(mut listed) => {
                     observed.marks.clear();
                     let recorded = recorded(observed, &stored_now(observed));
@@ -48,7 +48,8 @@ pub async fn ask(
                     let own = observed.as_own(world, former, &recorded);
                     listed.issued.extend(own);
                     observed.compared = true;
-                    (observed.elsewhere, observed.unlisted) = (listed.elsewhere, listed.unlisted);
+                    (observed.elsewhere, observed.answers.unlisted) =
+                        (listed.elsewhere, listed.unlisted);
                     lifecycle::Known::Is(listed.issued)
                 }
                 Err(trouble) => lifecycle::Known::Failed(trouble),
@@ -57,7 +58,7 @@ pub async fn ask(
         Question::Works(version) => {
             let is = works(world, observed, version).await;
             observed.compared |= is.is_ok();
-            observed.works = Some(Answer { about: version, is });
+            observed.answers.works = Some(Answer { about: version, is });
         }
         Question::Referrers(version) => {
             let found = referrers::to(world, observed, version).await;
@@ -68,21 +69,24 @@ pub async fn ask(
                 }
                 Err(fault) => Err(fault.to_trouble()),
             };
-            keep(&mut observed.referrers, Answer { about: version, is });
+            keep(
+                &mut observed.answers.referrers,
+                Answer { about: version, is },
+            );
         }
         Question::Ended(version) => {
             let is = works(world, observed, version).await;
             let is = is.map(|verdict| verdict == Verdict::Refused);
-            keep(&mut observed.ended, Answer { about: version, is });
+            keep(&mut observed.answers.ended, Answer { about: version, is });
         }
         Question::Gone(version) => {
             let is = gone(world, observed, version).await;
-            observed.absent = Some(Answer { about: version, is });
+            observed.answers.gone = Some(Answer { about: version, is });
         }
         Question::Predecessor => predecessor::look(world, observed).await?,
     }
     if let Some(source) = asked(world, observed, question).await {
-        observed.behind = behind(world, &source);
+        observed.answers.behind = behind(world, &source);
     }
     Ok(())
 }
@@ -233,17 +237,18 @@ impl Observation {
             let Some(stored) = read(secret) else {
                 return false;
             };
-            let mut listing = self.issued.is().into_iter().flatten();
+            let mut listing = self.answers.issued.is().into_iter().flatten();
             listing.any(|issued| {
                 let same = issued.marked && issued.version == version;
                 same && Some(&issued.id) == stored.id.as_ref()
             })
         };
         // Where the issuer was asked and has no such thing, a Secret's own word is not enough.
-        let lists = self.kind.terms(&self.object).issuer.lists && self.issued.is().is_some();
+        let lists =
+            self.kind.terms(&self.object).issuer.lists && self.answers.issued.is().is_some();
         let believed = |secret: &&Secret| {
             read(secret).is_some_and(|stored| {
-                let ours = stored.role == Role::Target || self.stored.contains(&stored.uid);
+                let ours = stored.role == Role::Target || self.process.stored.contains(&stored.uid);
                 ours || self.gone || !lists
             })
         };
@@ -458,6 +463,7 @@ async fn values_of(
         return Ok(observed.target_values());
     }
     let listed = observed
+        .answers
         .issued
         .is()
         .and_then(|listing| listing.iter().find(|issued| issued.version == version))
@@ -519,7 +525,7 @@ impl Observation {
         if ledger.is_some_and(|ledger| ledger.entry(version).is_some()) {
             return None;
         }
-        let listing = self.issued.is()?;
+        let listing = self.answers.issued.is()?;
         self.secrets.iter().find_map(|secret| {
             let stored = secrets::read(self.kind.as_ref(), secret)?;
             let id = stored.id.filter(|_| stored.version == version)?;

@@ -103,7 +103,7 @@ pub fn forced(observed: &Observation, version: Version, because: Because) -> Not
 
 /// Those whom the question for users of this version found.
 fn seen_by_the_issuer(observed: &Observation, version: Version) -> Vec<Holder> {
-    let mut answers = observed.referrers.iter();
+    let mut answers = observed.answers.referrers.iter();
     let answer = answers.find(|answer| answer.about == version);
     answer.map_or_else(Vec::new, |answer| answer.is.clone().unwrap_or_default())
 }

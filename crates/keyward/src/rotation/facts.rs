@@ -6,25 +6,32 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use lifecycle::{
-    Bearer, Delivery, Entry, Facts, Fingerprint, InHand, Ledger, LedgerState, Minting, Resource,
-    Role, Wanted,
+    Bearer, Cluster, Delivery, Entry, Facts, Fingerprint, InHand, Ledger, LedgerState, Minting,
+    Process, Resource, Role, Wanted,
 };
 
 use super::observe::Observation;
 use super::{Terms, annotations, predecessor, secrets};
 use crate::engine::names;
 
-pub fn facts(observed: &Observation, now: Timestamp, started: Timestamp) -> Facts {
+pub fn facts(observed: &Observation, now: Timestamp) -> Facts {
+    let cluster = cluster(observed);
+    let process = process(observed, &cluster);
+    Facts {
+        now,
+        cluster,
+        answers: observed.answers.clone(),
+        process,
+    }
+}
+
+fn cluster(observed: &Observation) -> Cluster {
     let Terms { policy, issuer } = observed.kind.terms(&observed.object);
     let ledger = observed.ledger().clone();
     let resource = (!observed.gone).then(|| resource(observed, ledger, policy.delivery));
-    let wanted = wanted(observed, resource.as_ref());
-    let inputs = wanted.as_ref().ok().map(|wanted| &wanted.inputs);
-    Facts {
-        now,
+    Cluster {
         uid: observed.uid(),
-        uncounted: observed.uncounted.with(inputs),
-        wanted,
+        wanted: wanted(observed, resource.as_ref()),
         policy,
         issuer,
         secrets: own_secrets(observed, resource.as_ref()),
@@ -32,34 +39,22 @@ pub fn facts(observed: &Observation, now: Timestamp, started: Timestamp) -> Fact
         former: observed.former.clone(),
         crowded: observed.crowded,
         hearsay: observed.hearsay,
-        unproved: observed.unproved.clone(),
         left_by_predecessor: predecessor::left_by_predecessor(observed),
         annotations_due: annotations::are_due(observed),
-        issued: observed.issued.clone(),
-        read_after_listing: observed.read_after_listing,
-        unlisted: observed.unlisted.clone(),
-        works: observed.works.clone(),
-        referrers: observed.referrers.clone(),
-        ended: observed.ended.clone(),
-        gone: observed.absent.clone(),
-        behind: observed.behind,
-        in_hand: observed
-            .in_hand
-            .as_ref()
-            .filter(|fresh| fresh.minted_here)
-            .map(|fresh| InHand {
-                version: fresh.version,
-                id: fresh.id.clone(),
-            }),
-        mine: observed.mine,
-        stored: observed.stored.clone(),
-        duplicate: observed.duplicate,
-        revoked: observed.revoked.clone(),
-        warned: observed.warned.clone(),
-        failed: observed.failed.clone(),
-        started,
-        checked: observed.checked,
         resource,
+    }
+}
+
+fn process(observed: &Observation, cluster: &Cluster) -> Process {
+    let fresh = observed.in_hand.as_ref();
+    let inputs = cluster.wanted.as_ref().ok().map(|wanted| &wanted.inputs);
+    Process {
+        in_hand: fresh.filter(|fresh| fresh.minted_here).map(|fresh| InHand {
+            version: fresh.version,
+            id: fresh.id.clone(),
+        }),
+        uncounted: observed.uncounted.with(inputs),
+        ..observed.process.clone()
     }
 }
 
@@ -110,7 +105,7 @@ pub(super) fn as_recorded(
         Role::Target => Some(&entry.id) == one.id.as_ref(),
     };
     let entry = ledger.and_then(|ledger| ledger.entries().find(is_it));
-    let mut listing = observed.issued.is().into_iter().flatten();
+    let mut listing = observed.answers.issued.is().into_iter().flatten();
     let proved = listing.any(|issued| {
         let same = issued.marked && issued.version == one.version;
         same && Some(&issued.id) == one.id.as_ref()

@@ -27,14 +27,14 @@ pub(super) async fn mint(
         .map_err(Fault::Issuer)?;
     world.may_begin("minting")?;
     let order = order(world, observed, &source, version)?;
-    observed.mine = None;
+    observed.process.mine = None;
     // Whatever becomes of the request, what was known to work before it need not work after it.
-    observed.works = None;
+    observed.answers.works = None;
     let request = source.mint(&order);
     match world.at_issuer_unlimited(&source, "mint", request).await {
         Ok(minted) => {
             // What was listed before must not make the new one look revoked.
-            if let Known::Is(listing) = &mut observed.issued {
+            if let Known::Is(listing) = &mut observed.answers.issued {
                 listing.push(Issued {
                     id: minted.id.clone(),
                     version,
@@ -52,15 +52,15 @@ pub(super) async fn mint(
             });
             Ok(())
         }
-        Err(trouble) if trouble.kind == TroubleKind::Conflict && !observed.duplicate => {
+        Err(trouble) if trouble.kind == TroubleKind::Conflict && !observed.process.duplicate => {
             // The name is taken, perhaps by our own earlier request: a question, not an error.
-            observed.duplicate = true;
-            observed.issued = Known::NotAsked;
+            observed.process.duplicate = true;
+            observed.answers.issued = Known::NotAsked;
             Ok(())
         }
         Err(trouble) => {
             // It may have come about: what was listed before no longer counts.
-            observed.issued = Known::NotAsked;
+            observed.answers.issued = Known::NotAsked;
             Err(Fault::Issuer(trouble))
         }
     }

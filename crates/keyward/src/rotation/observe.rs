@@ -3,13 +3,13 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DynamicObject;
 use kube::{Api, ResourceExt};
 use lifecycle::{
-    Answer, Bearer, Former, Holder, IssuedId, Known, LedgerState, Listing, Lookalike, Mark, Owner,
-    Purpose, Refusal, SecretName, SecretUid, Trouble, Verdict, Version,
+    Answers, Bearer, Former, IssuedId, Known, LedgerState, Lookalike, Mark, Owner, Process,
+    Refusal, SecretName, SecretUid, Version,
 };
 use sources::{Source, Values};
 
@@ -58,14 +58,10 @@ pub struct Observation {
     pub marks: Vec<(IssuedId, Mark)>,
     /// The life that this resource had before it was restored, if nobody living has that uid.
     pub former: Option<Former>,
-    /// Why a Secret of that life could not be tried.
-    pub unproved: Option<Trouble>,
     /// What the ledger on this resource must say of whom it is about.
     pub bearer: Bearer,
     /// The value that was chosen for the attempt that this pass began, until it is stored.
     pub chosen: Option<(Version, Values)>,
-    /// Secrets that this pass stored.
-    pub stored: Vec<SecretUid>,
     /// The newest that was seen of each object: no look may show anything older.
     pub horizon: Horizon,
     pub source: Result<Arc<dyn Source>, Refusal>,
@@ -74,28 +70,17 @@ pub struct Observation {
     pub inputs: Inputs,
     /// Of the kind, among those that are switched on.
     pub index: usize,
-    pub issued: Known<Listing>,
-    pub read_after_listing: bool,
+    /// What the issuer answered in this pass. How far its clock was behind ours counts for this pass only: ours may have
+    /// jumped since an earlier one.
+    pub answers: Answers,
+    /// What this process knows, but for the value in hand, which stands below.
+    pub process: Process,
     /// What was listed elsewhere than where the spec points now, with the source that listed it.
     pub elsewhere: Vec<(IssuedId, Arc<dyn Source>)>,
-    pub unlisted: Option<Trouble>,
-    /// How far the issuer's clock was behind ours when it answered in this pass. What it said earlier was by the clocks of
-    /// then: ours may have jumped since.
-    pub behind: SignedDuration,
-    pub works: Option<Answer<Verdict>>,
-    pub referrers: Vec<Answer<Vec<Holder>>>,
-    pub ended: Vec<Answer<bool>>,
     /// What shows that those who refer to an old version have moved on.
     pub awaited: Vec<Awaited>,
-    pub absent: Option<Answer<bool>>,
     pub in_hand: Option<Fresh>,
-    pub mine: Option<Version>,
-    pub duplicate: bool,
-    pub revoked: Vec<Version>,
-    pub warned: Vec<Version>,
-    pub failed: Option<(Purpose, Trouble)>,
     pub uncounted: Uncounted,
-    pub checked: Option<Timestamp>,
     /// The issuer was compared with the ledger in this pass.
     pub compared: bool,
     /// Something stands in the way of the spec that only the cluster could tell.
@@ -230,18 +215,17 @@ impl Observation {
 
     /// Nothing learned about an earlier state counts any more; what the issuer showed of our own mint does.
     pub fn forget_answers(&mut self) {
-        self.issued = Known::NotAsked;
-        self.read_after_listing = false;
+        let before = std::mem::take(&mut self.answers);
+        self.answers = Answers {
+            behind: before.behind,
+            unproved: before.unproved,
+            ..Answers::default()
+        };
         self.elsewhere.clear();
-        self.unlisted = None;
-        self.mine = None;
         self.chosen = None;
-        self.works = None;
-        self.referrers.clear();
-        self.ended.clear();
-        self.absent = None;
-        self.revoked.clear();
-        self.failed = None;
+        self.process.mine = None;
+        self.process.revoked.clear();
+        self.process.failed = None;
     }
 
     /// The reply of a write is a live read of the resource, but not of its Secrets: it does not make a listing that was
@@ -330,10 +314,8 @@ pub async fn observe(
         hearsay: gone && memory.hearsay,
         doubt,
         former,
-        unproved: None,
         marks: Vec::new(),
         chosen: None,
-        stored: Vec::new(),
         left_by_predecessor: None,
         annotated: false,
         horizon: horizon.clone(),
@@ -341,24 +323,15 @@ pub async fn observe(
         login: reached.text,
         inputs: reached.inputs,
         index: key.controller,
-        issued: Known::NotAsked,
-        read_after_listing: false,
+        answers: Answers::default(),
+        process: Process {
+            checked: memory.checked,
+            ..Process::begun(world.started())
+        },
         elsewhere: Vec::new(),
-        unlisted: None,
-        behind: SignedDuration::ZERO,
-        works: None,
-        referrers: Vec::new(),
-        ended: Vec::new(),
         awaited: Vec::new(),
-        absent: None,
         in_hand: memory.in_hand.clone(),
-        mine: None,
-        duplicate: false,
-        revoked: Vec::new(),
-        warned: Vec::new(),
-        failed: None,
         uncounted: memory.uncounted.clone(),
-        checked: memory.checked,
         compared: false,
         obstacle,
         edited: false,
@@ -424,7 +397,7 @@ pub async fn look_again(world: &World, key: &Key, observed: &mut Observation) ->
     match read_resource(world, key, kind.as_ref(), &mut memory).await? {
         Some((object, gone)) => {
             // After a listing, what is called an orphan must be in none of the Secrets there are.
-            let doubt = observed.doubt || gone || matches!(observed.issued, Known::Is(_));
+            let doubt = observed.doubt || gone || matches!(observed.answers.issued, Known::Is(_));
             let own = recorded::read(world, kind.as_ref(), &object, doubt).await?;
             observed.note_what_was_seen();
             if !gone {
@@ -438,7 +411,7 @@ pub async fn look_again(world: &World, key: &Key, observed: &mut Observation) ->
         }
         None => observed.gone = true,
     }
-    observed.read_after_listing = matches!(observed.issued, Known::Is(_));
+    observed.answers.read_after_listing = matches!(observed.answers.issued, Known::Is(_));
     Ok(())
 }
 

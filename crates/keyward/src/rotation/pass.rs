@@ -58,10 +58,10 @@ pub(super) async fn pass(
         for missed in world.waiting.set(key, &observed.awaited) {
             world.queue.sighted(key, missed);
         }
-        memory.uncounted = Uncounted::after(&facts(&observed, world.now(), world.started()));
+        memory.uncounted = Uncounted::after(&facts(&observed, world.now()));
     }
     metrics::show_times(world, &observed);
-    memory.checked = observed.checked;
+    memory.checked = observed.process.checked;
     memory.ledger = Some(digest_of(observed.object.annotations().get(names::LEDGER)));
     // A value that was shown once is kept until it is stored, or its attempt is given up.
     memory.in_hand = observed
@@ -99,12 +99,12 @@ async fn run_until_rest(
         if observed.edited {
             return Ok(Ending::Again);
         }
-        let facts = facts(observed, world.now(), world.started());
+        let facts = facts(observed, world.now());
         let decision = decide(&facts);
         if matches!(decision.next, Next::Rest { .. }) && comparison_is_over(observed) {
             // Only now: as long as what the comparison showed is not dealt with, it must be made again.
             observed.compared = false;
-            observed.checked = Some(world.now());
+            observed.process.checked = Some(world.now());
             continue;
         }
         let result = match &decision.next {
@@ -223,7 +223,7 @@ async fn perform(
             if is_for_the_queue(step) {
                 return Err(fault);
             }
-            observed.failed = Some((step.purpose(), trouble_with(observed, step, &fault)));
+            observed.process.failed = Some((step.purpose(), trouble_with(observed, step, &fault)));
             Ok(())
         }
     }
@@ -306,7 +306,7 @@ async fn rest(world: &World, observed: &mut Observation, decision: &Decision) ->
     if observed.gone || decision.because == Because::NotOurs {
         return Ok(());
     }
-    let facts = facts(observed, world.now(), world.started());
+    let facts = facts(observed, world.now());
     let view = View::of(&facts, decision);
     if view.because.severity() >= Severity::Trouble {
         tracing::debug!(

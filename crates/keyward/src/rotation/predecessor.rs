@@ -173,11 +173,11 @@ pub async fn look(world: &World, observed: &mut Observation) -> Result<(), Fault
         }
     }
     observed.left_by_predecessor = Some(left);
-    observed.unproved = unproved;
+    observed.answers.unproved = unproved;
     if observed.secrets.len() > known {
         // A list from before may lack what a Secret holds that was not there then.
-        observed.issued = Known::NotAsked;
-        observed.read_after_listing = false;
+        observed.answers.issued = Known::NotAsked;
+        observed.answers.read_after_listing = false;
     }
     Ok(())
 }

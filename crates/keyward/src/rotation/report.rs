@@ -41,7 +41,7 @@ pub async fn write(
 }
 
 fn wanted(world: &World, observed: &Observation, decision: &Decision) -> Value {
-    let mut facts = facts(observed, world.now(), world.started());
+    let mut facts = facts(observed, world.now());
     let ahead = matches!(decision.next, Next::Do(Step::Mirror)).then(|| looking_ahead(&mut facts));
     let view = View::of(&facts, ahead.as_ref().unwrap_or(decision));
     let ledger = observed.ledger().is().cloned().unwrap_or_default();
@@ -61,10 +61,13 @@ fn wanted(world: &World, observed: &Observation, decision: &Decision) -> Value {
 /// While status is being brought up to date, it may as well say what will be so once that is done: this saves the
 /// second write at rest.
 fn looking_ahead(facts: &mut Facts) -> Decision {
-    if let Some(resource) = &mut facts.resource {
+    if let Some(resource) = &mut facts.cluster.resource {
         resource.mirrored = true;
     }
-    facts.secrets.retain(|stored| stored.role != Role::Draft);
+    facts
+        .cluster
+        .secrets
+        .retain(|stored| stored.role != Role::Draft);
     decide(facts)
 }
 

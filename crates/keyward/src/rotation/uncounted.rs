@@ -21,21 +21,22 @@ impl Uncounted {
 
     /// How many there were, after a pass that ended with these facts.
     pub(super) fn after(facts: &Facts) -> Self {
-        let unwritten = facts.resource.as_ref().is_none_or(|resource| {
+        let unwritten = facts.cluster.resource.as_ref().is_none_or(|resource| {
             matches!(
                 resource.ledger,
                 LedgerState::Absent | LedgerState::Unreadable | LedgerState::OfAnother(_)
             )
         });
-        let failed = matches!(facts.issued, Known::Failed(_))
-            || facts.failed.is_some()
-            || facts.unproved.is_some();
+        let failed = matches!(facts.answers.issued, Known::Failed(_))
+            || facts.process.failed.is_some()
+            || facts.answers.unproved.is_some();
         if !unwritten || !failed {
             return Self::default();
         }
         Self {
-            failures: facts.uncounted.saturating_add(1),
+            failures: facts.process.uncounted.saturating_add(1),
             inputs: facts
+                .cluster
                 .wanted
                 .as_ref()
                 .ok()

@@ -27,7 +27,7 @@ pub(super) fn begin_a_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     if s.ledger.intent.is_some() || s.resource.deleting {
         return None;
     }
-    let wanted = match &s.facts.wanted {
+    let wanted = match &s.facts.cluster.wanted {
         Ok(wanted) => wanted,
         Err(refusal) => {
             waits.shown(refusal.because);
@@ -57,6 +57,7 @@ pub(super) fn begin_a_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let mut ledger = s.ledger.clone();
     let version = s
         .facts
+        .answers
         .issued
         .is()
         .into_iter()
@@ -83,12 +84,17 @@ pub(super) fn begin_a_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
 /// anybody is made to rotate.
 pub(super) fn doubt_the_current(s: &Scene) -> Option<Choice> {
     let current = s.ledger.current.as_ref()?;
-    let listing = s.facts.issued.is().filter(|_| s.facts.issuer.lists)?;
+    let listing = s
+        .facts
+        .answers
+        .issued
+        .is()
+        .filter(|_| s.facts.cluster.issuer.lists)?;
     let listed = listing.iter().any(|issued| issued.id == current.id);
     let there = s
         .stored(current.version)
         .is_some_and(|stored| stored.intact);
-    let tried = answer(s.facts.works.as_ref(), current.version).is_some();
+    let tried = answer(s.facts.answers.works.as_ref(), current.version).is_some();
     let doubtful = !listed && there && !tried && !s.resource.deleting;
     doubtful.then(|| Choice::ask(Question::Works(current.version), Because::Checking))
 }
@@ -105,11 +111,12 @@ pub(super) fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Bec
     if !stored.intact {
         return Some(Because::SecretDamaged);
     }
-    let refused = answer(s.facts.works.as_ref(), current.version) == Some(Ok(&Verdict::Refused));
+    let refused =
+        answer(s.facts.answers.works.as_ref(), current.version) == Some(Ok(&Verdict::Refused));
     // Where our own login is refused as well, it is the user who is shut out: nothing could be minted either.
     let shut_out = listing(s.facts)
         .is_err_and(|trouble| trouble.is_some_and(|trouble| trouble.kind == TroubleKind::Denied));
-    if refused && !shut_out && s.facts.issuer.minting != Minting::Provided {
+    if refused && !shut_out && s.facts.cluster.issuer.minting != Minting::Provided {
         return Some(Because::RevokedElsewhere);
     }
     if s.resource.rotate.is_some() && s.resource.rotate != s.ledger.handled {
@@ -206,7 +213,7 @@ fn urgency(s: &Scene, cause: Because) -> Urgency {
 /// A grace period may be shortened, never extended; and nothing is minted while two versions exist.
 pub(super) fn window(s: &Scene, cause: Because) -> Window {
     let urgency = urgency(s, cause);
-    if !s.facts.policy.one_extra {
+    if !s.facts.cluster.policy.one_extra {
         return Window::IsShut;
     }
     if s.lists_an_orphan() && !not_waited_for(&urgency, s.ledger.setbacks.retire.as_ref()) {
@@ -215,7 +222,7 @@ pub(super) fn window(s: &Scene, cause: Because) -> Window {
     if s.ledger.retiring.is_empty() {
         return Window::IsShut;
     }
-    let closes = match s.facts.policy.retire {
+    let closes = match s.facts.cluster.policy.retire {
         Retire::AfterGrace(_) => true,
         Retire::WhenReleased | Retire::WhenExpired => false,
     };

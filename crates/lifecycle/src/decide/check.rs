@@ -16,10 +16,10 @@ const LOOK_THERE_AGAIN: SignedDuration = SignedDuration::from_mins(30);
 
 /// Notes that no longer apply are struck out, once.
 pub(super) fn tidy_old_notes(s: &Scene, _: &mut Waits) -> Option<Choice> {
-    let listed = s.facts.issued.is().is_some();
+    let listed = s.facts.answers.issued.is().is_some();
     let mut ledger = s.ledger.clone();
     if listed && s.ledger.sweep_at.is_some_and(|at| at <= s.now()) {
-        if s.facts.unlisted.is_none() && !s.lists_an_orphan() {
+        if s.facts.answers.unlisted.is_none() && !s.lists_an_orphan() {
             ledger.astray.clear();
         }
         let elsewhere = !ledger.astray.is_empty();
@@ -33,6 +33,7 @@ pub(super) fn tidy_old_notes(s: &Scene, _: &mut Waits) -> Option<Choice> {
     }
     let tried = s
         .facts
+        .answers
         .works
         .as_ref()
         .is_some_and(|answer| answer.is.is_ok());
@@ -71,7 +72,7 @@ fn look_without_login(s: &Scene, current: &Entry, trouble: &Trouble) -> Choice {
     if trouble.kind != TroubleKind::Denied || !there {
         return s.setback(Purpose::Check, trouble);
     }
-    match &s.facts.works {
+    match &s.facts.answers.works {
         Some(answer) if answer.about == current.version => match &answer.is {
             Ok(Verdict::Refused) => {
                 s.setback_because(Purpose::Check, trouble, Because::CurrentRefused)
@@ -85,14 +86,21 @@ fn look_without_login(s: &Scene, current: &Entry, trouble: &Trouble) -> Choice {
 /// The one timed look at the issuer: does it still know the current version, and is there anything we forgot?
 pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let current = s.ledger.current.as_ref()?;
-    if s.facts.wanted.is_err() || s.resource.deleting {
+    if s.facts.cluster.wanted.is_err() || s.resource.deleting {
         return None;
     }
-    let routine = match s.facts.checked {
-        None => later(s.facts.started, spread(&s.facts.uid, AFTER_START)),
+    let routine = match s.facts.process.checked {
+        None => later(
+            s.facts.process.started,
+            spread(&s.facts.cluster.uid, AFTER_START),
+        ),
         Some(checked) => later(
             checked,
-            s.facts.policy.check_every + spread(&s.facts.uid, s.facts.policy.check_every / 10),
+            s.facts.cluster.policy.check_every
+                + spread(
+                    &s.facts.cluster.uid,
+                    s.facts.cluster.policy.check_every / 10,
+                ),
         ),
     };
     let due = s.ledger.sweep_at.map_or(routine, |at| routine.min(at));
@@ -103,10 +111,10 @@ pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     if s.must_wait(Purpose::Check, waits) {
         return None;
     }
-    if s.facts.issuer.lists {
+    if s.facts.cluster.issuer.lists {
         return match listing(s.facts) {
             Ok(_) => {
-                if let Some(trouble) = &s.facts.unlisted {
+                if let Some(trouble) = &s.facts.answers.unlisted {
                     waits.trouble(trouble, later(s.now(), LOOK_THERE_AGAIN));
                 }
                 None
@@ -115,7 +123,7 @@ pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
             Err(Some(trouble)) => Some(look_without_login(s, current, trouble)),
         };
     }
-    match &s.facts.works {
+    match &s.facts.answers.works {
         Some(answer) if answer.about == current.version => match &answer.is {
             Ok(_) => None,
             Err(trouble) => Some(s.setback(Purpose::Check, trouble)),

@@ -9,7 +9,7 @@ use crate::{Because, Change, Facts, Former, Ledger, Purpose, Question, Resource}
 /// Whether a person asks for a former life that can be had.
 pub(super) fn is_asked_for(facts: &Facts, resource: &Resource) -> bool {
     let asked = resource.take_over.as_deref();
-    let former = facts.former.as_ref();
+    let former = facts.cluster.former.as_ref();
     asked.is_some() && asked == former.map(|former| former.of.uid.as_str()) && !resource.deleting
 }
 
@@ -21,7 +21,7 @@ pub(super) fn is_under_way(s: &Scene) -> bool {
 
 /// What is written down of it in the first ledger of the new life.
 pub(super) fn as_found(facts: &Facts) -> Option<Box<Former>> {
-    facts.former.clone().map(Box::new)
+    facts.cluster.former.clone().map(Box::new)
 }
 
 /// Its Secrets get their records, one after the other; then what was current in it becomes current here, and what was made
@@ -45,10 +45,10 @@ pub(super) fn take_over(s: &Scene, waits: &mut Waits) -> Option<Choice> {
             ..choice
         });
     }
-    if let Some(trouble) = &s.facts.unproved {
+    if let Some(trouble) = &s.facts.answers.unproved {
         return Some(s.setback(Purpose::Check, trouble));
     }
-    if s.facts.issuer.lists {
+    if s.facts.cluster.issuer.lists {
         match listing(s.facts) {
             Ok(_) => {}
             Err(None) => return Some(Choice::ask(Question::Issued, Because::TakingOver)),
@@ -61,7 +61,7 @@ pub(super) fn take_over(s: &Scene, waits: &mut Waits) -> Option<Choice> {
 
 /// The ledger, with the former life as part of this one.
 pub(super) fn taken(facts: &Facts, ledger: Ledger) -> Ledger {
-    let former = facts.former.clone().map(|former| {
+    let former = facts.cluster.former.clone().map(|former| {
         Box::new(Former {
             taken: true,
             ..former

@@ -13,7 +13,7 @@ use crate::{
 };
 
 pub(super) fn revokes(facts: &Facts) -> bool {
-    match facts.policy.deletion {
+    match facts.cluster.policy.deletion {
         Deletion::Revoke => true,
         Deletion::Orphan | Deletion::Retain => false,
     }
@@ -42,7 +42,12 @@ pub(super) fn take_everything_out_of_service(s: &Scene, _: &mut Waits) -> Option
 /// When a leaving resource stops waiting for a login that lets it revoke.
 fn patience_ends(s: &Scene) -> Option<Timestamp> {
     let since = s.resource.leaving_since.filter(|_| s.resource.deleting)?;
-    let patience = s.facts.policy.abandon.filter(|_| revokes(s.facts))?;
+    let patience = s
+        .facts
+        .cluster
+        .policy
+        .abandon
+        .filter(|_| revokes(s.facts))?;
     Some(later(since, patience))
 }
 
@@ -106,7 +111,7 @@ pub(super) fn abandon_what_cannot_be_ended(s: &Scene, waits: &mut Waits) -> Opti
 
 fn say_what_is_left(s: &Scene, version: Version) -> Option<Choice> {
     let because = Because::LeftBehind;
-    let said = s.facts.warned.contains(&version);
+    let said = s.facts.process.warned.contains(&version);
     (!said).then(|| Choice::act(Step::Warn { version, because }, because))
 }
 
@@ -115,7 +120,7 @@ pub(super) fn let_go_of_secrets(s: &Scene, waits: &mut Waits) -> Option<Choice> 
     if !s.resource.deleting {
         return None;
     }
-    let (because, keeps_secrets) = match s.facts.policy.deletion {
+    let (because, keeps_secrets) = match s.facts.cluster.policy.deletion {
         Deletion::Revoke => return None,
         Deletion::Orphan => (Because::LeftAtIssuer, false),
         Deletion::Retain => (Because::SecretsRetained, true),
@@ -136,14 +141,14 @@ pub(super) fn let_go_of_secrets(s: &Scene, waits: &mut Waits) -> Option<Choice> 
         return Some(Choice::rest(Because::Deleting));
     }
     if let Some(version) = alive
-        && !s.facts.warned.contains(&version)
+        && !s.facts.process.warned.contains(&version)
     {
         return Some(Choice::act(Step::Warn { version, because }, because));
     }
     let kept = |stored: &Stored| keeps_secrets || stays(stored);
     let tied =
         |stored: &&Stored| !stored.disputed && (stored.guarded || (kept(stored) && stored.owned));
-    let stored = s.facts.secrets.iter().find(tied)?;
+    let stored = s.facts.cluster.secrets.iter().find(tied)?;
     Some(give_back(stored, because))
 }
 
@@ -159,9 +164,9 @@ pub(super) fn finish(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         if let Some(choice) = remove_what_is_reserved(s, waits) {
             return Some(choice);
         }
-        if s.facts.issuer.lists && s.facts.issuer.revokes {
-            let listing = match &s.facts.unlisted {
-                Some(trouble) if s.facts.issued.is().is_some() => Err(Some(trouble)),
+        if s.facts.cluster.issuer.lists && s.facts.cluster.issuer.revokes {
+            let listing = match &s.facts.answers.unlisted {
+                Some(trouble) if s.facts.answers.issued.is().is_some() => Err(Some(trouble)),
                 Some(_) | None => listing(s.facts),
             };
             let no_more = patience_ends(s).is_some_and(|end| end <= s.now())
@@ -188,7 +193,7 @@ pub(super) fn finish(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         }
     }
     // The last look of all: what is left there with its protection on would keep its namespace for ever.
-    if s.facts.left_by_predecessor.is_none() {
+    if s.facts.cluster.left_by_predecessor.is_none() {
         return Some(Choice::ask(Question::Predecessor, Because::Deleting));
     }
     Some(Choice::act(Step::Unguard, Because::Finished))
@@ -198,6 +203,7 @@ pub(super) fn finish(s: &Scene, waits: &mut Waits) -> Option<Choice> {
 fn remove_what_is_reserved(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let stored = s
         .facts
+        .cluster
         .secrets
         .iter()
         .find(|stored| !is_draft(stored) && stored.guarded && !stored.disputed)?;
@@ -247,6 +253,7 @@ pub(super) fn clean_up_after(facts: &Facts, waits: &mut Waits) -> Choice {
         revoke_now: false,
     };
     let guarded = facts
+        .cluster
         .secrets
         .iter()
         .filter(|stored| stored.guarded && !is_draft(stored) && !is_blank(stored));
@@ -262,13 +269,13 @@ pub(super) fn clean_up_after(facts: &Facts, waits: &mut Waits) -> Choice {
         ledger: &ledger,
     };
     // There is no ledger to write it into, and without a pause it would be tried again at once.
-    if let Some((purpose, trouble)) = &facts.failed {
+    if let Some((purpose, trouble)) = &facts.process.failed {
         return without_notes(facts, s.setback(*purpose, trouble), waits);
     }
-    if let Some(draft) = facts.secrets.iter().find(|stored| is_draft(stored)) {
+    if let Some(draft) = facts.cluster.secrets.iter().find(|stored| is_draft(stored)) {
         return discard(draft);
     }
-    if facts.hearsay
+    if facts.cluster.hearsay
         && revokes(facts)
         && let Some(entry) = ledger.retiring.first()
         && let Some(choice) = try_what_it_holds(&s, entry, waits)
@@ -288,18 +295,22 @@ pub(super) fn clean_up_after(facts: &Facts, waits: &mut Waits) -> Choice {
     if let Some(choice) = choice {
         return without_notes(facts, choice, waits);
     }
-    if !facts.issuer.lists || !facts.issuer.revokes || !revokes(facts) || facts.hearsay {
+    if !facts.cluster.issuer.lists
+        || !facts.cluster.issuer.revokes
+        || !revokes(facts)
+        || facts.cluster.hearsay
+    {
         return Choice::rest(Because::Finished);
     }
     match listing(facts) {
         Err(None) => Choice::ask(Question::Issued, Because::Departed),
         Err(Some(trouble)) => without_notes(facts, s.setback(Purpose::Retire, trouble), waits),
         Ok(listing) => match listing.iter().find(|issued| !ledger.records_id(&issued.id)) {
-            Some(_) if !facts.read_after_listing => {
+            Some(_) if !facts.answers.read_after_listing => {
                 Choice::ask(Question::Resource, Because::Departed)
             }
             // Nobody is left to tell by a condition: whoever looks for what ended it finds this.
-            Some(issued) if !facts.warned.contains(&issued.version) => {
+            Some(issued) if !facts.process.warned.contains(&issued.version) => {
                 let (version, because) = (issued.version, Because::Departed);
                 Choice::act(Step::Warn { version, because }, because)
             }
@@ -313,7 +324,7 @@ pub(super) fn clean_up_after(facts: &Facts, waits: &mut Waits) -> Choice {
 /// well end it: so it is tried first, and one that lets nobody in is only taken away. `None`: it may be ended.
 fn try_what_it_holds(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
     let stored = s.stored(entry.version)?;
-    match answer(s.facts.works.as_ref(), entry.version) {
+    match answer(s.facts.answers.works.as_ref(), entry.version) {
         None => {
             let question = Question::Works(entry.version);
             Some(Choice::ask(question, Because::Departed))
@@ -345,8 +356,8 @@ fn without_notes(facts: &Facts, choice: Choice, waits: &mut Waits) -> Choice {
     if !matches!(choice.next, Next::Do(Step::Record { .. })) {
         return choice;
     }
-    let count = facts.uncounted.saturating_add(4);
-    let wait = crate::backoff(crate::TroubleKind::Unreachable, count, &facts.uid);
+    let count = facts.process.uncounted.saturating_add(4);
+    let wait = crate::backoff(crate::TroubleKind::Unreachable, count, &facts.cluster.uid);
     waits.until(choice.because, crate::schedule::later(facts.now, wait));
     Choice::rest(choice.because)
 }

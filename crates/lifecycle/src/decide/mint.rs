@@ -20,10 +20,11 @@ pub(super) const SWEEP_AFTER: SignedDuration = SignedDuration::from_mins(10);
 fn may_be_made_once_more(s: &Scene, version: Version) -> bool {
     let answered = s
         .facts
+        .process
         .in_hand
         .as_ref()
         .is_some_and(|fresh| fresh.version == version);
-    s.facts.issuer.lists && (!answered || s.ledger.setbacks.mint.is_some())
+    s.facts.cluster.issuer.lists && (!answered || s.ledger.setbacks.mint.is_some())
 }
 
 /// A Secret that somebody deleted and somebody else holds is looked at again after this time.
@@ -47,7 +48,7 @@ pub(super) fn publish_what_is_stored(s: &Scene, waits: &mut Waits) -> Option<Cho
     }
     let stored = s.stored(intent.version).filter(fit)?;
     if must_be_tried(s, stored) {
-        match answer(s.facts.works.as_ref(), intent.version) {
+        match answer(s.facts.answers.works.as_ref(), intent.version) {
             Some(Ok(Verdict::Works)) => {}
             _ if s.must_wait(Purpose::Mint, waits) => return None,
             None => {
@@ -58,14 +59,14 @@ pub(super) fn publish_what_is_stored(s: &Scene, waits: &mut Waits) -> Option<Cho
             }
             Some(Err(trouble)) => return Some(s.setback(Purpose::Mint, trouble)),
             Some(Ok(Verdict::Refused)) => {
-                return Some(give_up_refused(s, s.facts.wanted.as_ref().ok()?));
+                return Some(give_up_refused(s, s.facts.cluster.wanted.as_ref().ok()?));
             }
         }
     }
     let mut entry = entry_of(stored, s.now())?;
     entry.source = intent.source.clone().or(entry.source);
     let mut ledger = s.ledger.clone();
-    match s.facts.issuer.minting {
+    match s.facts.cluster.issuer.minting {
         // Its predecessor died when it was born.
         Minting::SelfRotating if !intent.brought => ledger.current = None,
         Minting::SelfRotating
@@ -89,11 +90,11 @@ pub(super) fn publish_what_is_stored(s: &Scene, waits: &mut Waits) -> Option<Cho
 /// In place, what stands in the Secret is what consumers use already. A credential that replaces itself, or that a person
 /// provides, has no other to go back to.
 fn must_be_tried(s: &Scene, stored: &Stored) -> bool {
-    let replaceable = match s.facts.issuer.minting {
+    let replaceable = match s.facts.cluster.issuer.minting {
         Minting::Chosen | Minting::ReadBack | Minting::ShownOnce => true,
         Minting::SelfRotating | Minting::Provided => !s.in_place(),
     };
-    replaceable && !s.facts.stored.contains(&stored.uid)
+    replaceable && !s.facts.process.stored.contains(&stored.uid)
 }
 
 /// A person asks for the previous version back. Only while it is whole: after the fence there is no way back.
@@ -143,15 +144,16 @@ pub(super) fn annotate_the_secret(s: &Scene, _: &mut Waits) -> Option<Choice> {
     let serves = s.ledger.current.is_some() && !s.resource.deleting;
     // While a value is on its way, they come with it.
     let settled = s.ledger.intent.is_none();
-    let due = s.facts.annotations_due && serves && settled;
+    let due = s.facts.cluster.annotations_due && serves && settled;
     due.then(|| Choice::act(Step::Annotate, Because::AnnotationsChanged))
 }
 
 /// Carries on with the open intent, from wherever the last process left it.
 pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let intent = s.ledger.intent.as_ref()?;
-    let rotated = s.facts.issuer.minting == Minting::SelfRotating && holds(s, intent.version);
-    let wanted = match &s.facts.wanted {
+    let rotated =
+        s.facts.cluster.issuer.minting == Minting::SelfRotating && holds(s, intent.version);
+    let wanted = match &s.facts.cluster.wanted {
         Ok(wanted) => Some(wanted),
         // What a self-rotation returned is the only credential there is, whatever is wished by now.
         Err(_) if rotated => None,
@@ -177,7 +179,7 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     {
         // What is told of the credential meanwhile must be so: its value may be dead already.
         if let Some(target) = s.target()
-            && answer(s.facts.works.as_ref(), target.version).is_none()
+            && answer(s.facts.answers.works.as_ref(), target.version).is_none()
         {
             let question = Question::Works(target.version);
             return Some(Choice::ask(question, Because::AttemptLost));
@@ -201,7 +203,7 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
             Window::Closes(choice) => return Some(choice),
         }
     }
-    let make = match s.facts.issuer.minting {
+    let make = match s.facts.cluster.issuer.minting {
         // It reserves its Secret for itself, at the last moment.
         Minting::SelfRotating => return Some(rotate_itself(s, intent, wanted)),
         Minting::Chosen => mint_chosen,
@@ -215,7 +217,7 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
 /// The spec points elsewhere than when this attempt was written down, and so than where it would be looked for. What is
 /// in hand was made where the attempt says.
 fn moved(s: &Scene, intent: &Intent, wanted: &Wanted) -> bool {
-    let moves = match s.facts.issuer.minting {
+    let moves = match s.facts.cluster.issuer.minting {
         Minting::Chosen | Minting::ReadBack | Minting::ShownOnce => true,
         Minting::SelfRotating | Minting::Provided => false,
     };
@@ -243,7 +245,7 @@ pub(super) fn reserve(s: &Scene, version: Version) -> Option<Choice> {
 fn mint_chosen(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
     if s.draft(intent.version).is_none() {
         // The value was chosen by whoever wrote the intent, who alone can store it.
-        return if s.facts.mine == Some(intent.version) {
+        return if s.facts.process.mine == Some(intent.version) {
             Choice::act(Step::Draft(intent.version), intent.cause)
         } else {
             bump(s, wanted, Because::AttemptLost)
@@ -256,7 +258,7 @@ fn mint_chosen(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
         Err(None) => Choice::ask(Question::Issued, intent.cause),
         Err(Some(trouble)) => s.setback(Purpose::Mint, trouble),
         Ok(_) if s.issued(intent.version).is_some() => verify_then_store(s, intent, wanted),
-        Ok(_) if s.facts.duplicate => {
+        Ok(_) if s.facts.process.duplicate => {
             let text = "the issuer says the name is taken but does not list it";
             s.setback(Purpose::Mint, &Trouble::new(TroubleKind::Conflict, text))
         }
@@ -274,7 +276,7 @@ fn mint_read_back(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
         Err(None) => Choice::ask(Question::Issued, intent.cause),
         Err(Some(trouble)) => s.setback(Purpose::Mint, trouble),
         Ok(_) if s.issued(intent.version).is_some() => verify_then_store(s, intent, wanted),
-        Ok(listing) if s.facts.mine == Some(intent.version) => {
+        Ok(listing) if s.facts.process.mine == Some(intent.version) => {
             ask_for_one(s, intent, listing.len())
         }
         Ok(_) => bump(s, wanted, Because::AttemptLost),
@@ -287,7 +289,7 @@ fn mint_shown_once(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
     if holds(s, intent.version) {
         return verify_then_store(s, intent, wanted);
     }
-    if s.facts.mine != Some(intent.version) {
+    if s.facts.process.mine != Some(intent.version) {
         return bump(s, wanted, Because::AttemptLost);
     }
     match listing(s.facts) {
@@ -299,7 +301,7 @@ fn mint_shown_once(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
 
 /// Counted at the issuer, so that no bug and no hot loop of ours can flood it.
 fn ask_for_one(s: &Scene, intent: &Intent, live: usize) -> Choice {
-    if live >= s.facts.policy.cap as usize {
+    if live >= s.facts.cluster.policy.cap as usize {
         let full = Trouble::new(
             TroubleKind::Rejected,
             format!("{live} credentials of this resource are alive"),
@@ -311,7 +313,7 @@ fn ask_for_one(s: &Scene, intent: &Intent, live: usize) -> Choice {
 
 /// Nothing is stored that was not seen to work.
 fn verify_then_store(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
-    match answer(s.facts.works.as_ref(), intent.version) {
+    match answer(s.facts.answers.works.as_ref(), intent.version) {
         None => Choice::ask(Question::Works(intent.version), intent.cause),
         Some(Ok(Verdict::Works)) => store(s, intent),
         Some(Err(trouble)) => s.setback(Purpose::Mint, trouble),
@@ -337,7 +339,7 @@ fn store(s: &Scene, intent: &Intent) -> Choice {
 
 fn give_up_refused(s: &Scene, wanted: &Wanted) -> Choice {
     let trouble = Trouble::new(TroubleKind::Denied, "the new credential is refused");
-    match s.facts.issuer.minting {
+    match s.facts.cluster.issuer.minting {
         // A person provided it, or the old one is dead already: there is nothing to make anew.
         Minting::Provided | Minting::SelfRotating => {
             s.setback_because(Purpose::Mint, &trouble, Because::MintedButRefused)
@@ -359,11 +361,12 @@ fn give_up_refused(s: &Scene, wanted: &Wanted) -> Choice {
 /// and what it made is an orphan from now on. Only where the old version still serves: what a credential was rotated
 /// into is kept and written until it is stored.
 pub(super) fn give_up_what_cannot_be_stored(s: &Scene) -> Option<Choice> {
-    let (Purpose::Mint, trouble) = s.facts.failed.as_ref()? else {
+    let (Purpose::Mint, trouble) = s.facts.process.failed.as_ref()? else {
         return None;
     };
     let intent = s.ledger.intent.as_ref()?;
-    let shown_once = s.facts.issuer.minting == Minting::ShownOnce && holds(s, intent.version);
+    let shown_once =
+        s.facts.cluster.issuer.minting == Minting::ShownOnce && holds(s, intent.version);
     if !shown_once || trouble.because != Some(Because::ExportFailed) {
         return None;
     }
@@ -379,12 +382,12 @@ pub(super) fn give_up_what_cannot_be_stored(s: &Scene) -> Option<Choice> {
 /// It was made, and something else stands where its Secret should: somebody took the name. The next attempt has another,
 /// and what this one made is an orphan from now on.
 pub(super) fn give_up_a_name_that_is_taken(s: &Scene) -> Option<Choice> {
-    let (Purpose::Mint, trouble) = s.facts.failed.as_ref()? else {
+    let (Purpose::Mint, trouble) = s.facts.process.failed.as_ref()? else {
         return None;
     };
     let intent = s.ledger.intent.as_ref()?;
-    let wanted = s.facts.wanted.as_ref().ok()?;
-    let replaceable = match s.facts.issuer.minting {
+    let wanted = s.facts.cluster.wanted.as_ref().ok()?;
+    let replaceable = match s.facts.cluster.issuer.minting {
         Minting::Chosen | Minting::ReadBack | Minting::ShownOnce => !s.in_place(),
         Minting::SelfRotating | Minting::Provided => false,
     };
@@ -429,17 +432,18 @@ fn bumped(s: &Scene, wanted: &Wanted) -> crate::Ledger {
 fn crash_loop_pause(s: &Scene, intent: &Intent) -> Option<Timestamp> {
     let lost = intent.version.attempt.checked_sub(PATIENT_ATTEMPTS)?;
     // One that was begun in this very pass, or whose value we hold, is lost to nobody yet. Waiting now would lose it.
-    let ours = s.facts.mine == Some(intent.version) || holds(s, intent.version);
+    let ours = s.facts.process.mine == Some(intent.version) || holds(s, intent.version);
     (lost > 0 && !ours).then(|| {
         later(
             intent.since,
-            backoff(TroubleKind::Unreachable, lost, &s.facts.uid),
+            backoff(TroubleKind::Unreachable, lost, &s.facts.cluster.uid),
         )
     })
 }
 
 pub(super) fn holds(s: &Scene, version: Version) -> bool {
     s.facts
+        .process
         .in_hand
         .as_ref()
         .is_some_and(|in_hand| in_hand.version == version)

@@ -60,11 +60,14 @@ const POLICY: &[Check] = &[
 /// ```
 /// use lifecycle::{decide, Facts, Next, Question};
 /// let facts: Facts = serde_json::from_value(serde_json::json!({
-///     "now": "2026-01-01T00:00:00Z", "started": "2026-01-01T00:00:00Z",
-///     "uid": "u", "resource": {},
-///     "wanted": { "Ok": { "print": "p", "inputs": "i" } },
-///     "policy": { "delivery": "Versioned", "retire": "WhenReleased", "deletion": "Revoke" },
-///     "issuer": { "minting": "Chosen", "lists": true, "revokes": true },
+///     "now": "2026-01-01T00:00:00Z",
+///     "cluster": {
+///         "uid": "u", "resource": {},
+///         "wanted": { "Ok": { "print": "p", "inputs": "i" } },
+///         "policy": { "delivery": "Versioned", "retire": "WhenReleased", "deletion": "Revoke" },
+///         "issuer": { "minting": "Chosen", "lists": true, "revokes": true },
+///     },
+///     "process": { "started": "2026-01-01T00:00:00Z" },
 /// }))?;
 /// // A resource never seen before: first of all, is anything of its already out there?
 /// assert_eq!(decide(&facts).next, Next::Ask(Question::Issued));
@@ -72,7 +75,7 @@ const POLICY: &[Check] = &[
 /// ```
 pub fn decide(facts: &Facts) -> Decision {
     let mut waits = Waits::default();
-    let choice = match &facts.resource {
+    let choice = match &facts.cluster.resource {
         None => Some(leave::clean_up_after(facts, &mut waits)),
         Some(resource) => with_resource(facts, resource, &mut waits),
     };
@@ -86,7 +89,7 @@ fn with_resource(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Optio
     if resource.suspended {
         return Some(Choice::rest(Because::Suspended));
     }
-    if let Some(count) = facts.crowded {
+    if let Some(count) = facts.cluster.crowded {
         waits.shown_with(Because::TooManySecrets, format!("{count} or more"));
     }
     match &resource.ledger {
@@ -111,7 +114,7 @@ fn by_policy(scene: &Scene, waits: &mut Waits) -> Option<Choice> {
 
 /// New, or lost? Only the Secrets and the issuer can tell; nothing is minted before both were looked at.
 fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Option<Choice> {
-    if facts.crowded.is_some() {
+    if facts.cluster.crowded.is_some() {
         return Some(Choice::rest(Because::TooManySecrets));
     }
     // Before the Secrets are judged by: a predecessor's have no record yet, and are versions too.
@@ -121,12 +124,12 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
     {
         return Some(choice);
     }
-    if let Some(trouble) = facts.unproved.as_ref().filter(|_| taking_over) {
+    if let Some(trouble) = facts.answers.unproved.as_ref().filter(|_| taking_over) {
         return Some(try_later_without_ledger(facts, trouble, waits));
     }
     let leaves_issuer_alone = resource.deleting && !leave::revokes(facts);
-    if facts.issuer.lists && !leaves_issuer_alone {
-        if facts.wanted.is_err() && !resource.deleting && facts.secrets.is_empty() {
+    if facts.cluster.issuer.lists && !leaves_issuer_alone {
+        if facts.cluster.wanted.is_err() && !resource.deleting && facts.cluster.secrets.is_empty() {
             return scene::refused(facts);
         }
         match scene::listing(facts) {
@@ -135,8 +138,8 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
             Err(Some(trouble)) => return Some(try_later_without_ledger(facts, trouble, waits)),
         }
     }
-    let nothing_issued = facts.issued.is().is_none_or(Vec::is_empty);
-    let nothing_stored = facts.secrets.iter().all(scene::is_blank);
+    let nothing_issued = facts.answers.issued.is().is_none_or(Vec::is_empty);
+    let nothing_stored = facts.cluster.secrets.iter().all(scene::is_blank);
     // Our finalizer and the first entry of the ledger are one write: where one is without the other, it was lost.
     let never_written = !resource.guarded && resource.ledger == LedgerState::Absent;
     let anothers = matches!(resource.ledger, LedgerState::OfAnother(_));
@@ -168,7 +171,8 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
 
 /// There is no ledger to write the failure into, and writing one would hide that it was lost.
 fn try_later_without_ledger(facts: &Facts, trouble: &Trouble, waits: &mut Waits) -> Choice {
-    let wait = crate::schedule::uncounted_wait(trouble, facts.uncounted, &facts.uid);
+    let wait =
+        crate::schedule::uncounted_wait(trouble, facts.process.uncounted, &facts.cluster.uid);
     waits.trouble(trouble, crate::schedule::later(facts.now, wait));
     Choice::rest(trouble.reason())
 }

@@ -6,7 +6,7 @@ use crate::{Because, Facts, LeftSecret, Question, Step, Version};
 
 /// Without a ledger: whatever can be a version becomes one. The rest is left alone as long as the resource lives.
 pub(super) fn take_over(facts: &Facts) -> Option<Choice> {
-    match &facts.left_by_predecessor {
+    match &facts.cluster.left_by_predecessor {
         None => Some(Choice::ask(Question::Predecessor, Because::Predecessor)),
         Some(left_by_predecessor) => take_the_next(facts, left_by_predecessor.iter()),
     }
@@ -19,7 +19,7 @@ pub(super) fn settle_what_is_left(s: &Scene, _: &mut Waits) -> Option<Choice> {
         return None;
     }
     let protected = || {
-        let left_by_predecessor = s.facts.left_by_predecessor.iter().flatten();
+        let left_by_predecessor = s.facts.cluster.left_by_predecessor.iter().flatten();
         left_by_predecessor.filter(|left| left.guarded)
     };
     let of_no_use = protected().find(|left| left.credential.is_none());
@@ -38,11 +38,12 @@ fn take_the_next<'a>(
         .filter(|left| left.credential.is_some())
         .min_by_key(|left| (left.credential, &left.secret))?;
     let spent = facts
+        .cluster
         .resource
         .as_ref()
         .and_then(|resource| resource.ledger.is());
     let spent = spent.map(|ledger| ledger.high);
-    let numbers = facts.secrets.iter().map(|stored| stored.version);
+    let numbers = facts.cluster.secrets.iter().map(|stored| stored.version);
     let highest = numbers.chain(spent).max();
     let step = Step::TakeOver {
         secret: next.secret.clone(),

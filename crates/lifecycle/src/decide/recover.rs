@@ -14,7 +14,7 @@ use crate::{
 };
 
 pub(super) fn write_down_what_failed(s: &Scene, _: &mut Waits) -> Option<Choice> {
-    let (purpose, trouble) = s.facts.failed.as_ref()?;
+    let (purpose, trouble) = s.facts.process.failed.as_ref()?;
     give_up_what_cannot_be_stored(s)
         .or_else(|| give_up_a_name_that_is_taken(s))
         .or_else(|| Some(s.setback(*purpose, trouble)))
@@ -54,6 +54,7 @@ pub(super) fn rebuild_a_ledger_overtaken(s: &Scene, waits: &mut Waits) -> Option
     };
     let suspects = || {
         s.facts
+            .cluster
             .secrets
             .iter()
             .filter(|one| beyond(one))
@@ -71,7 +72,7 @@ pub(super) fn rebuild_a_ledger_overtaken(s: &Scene, waits: &mut Waits) -> Option
     if !suspects().any(proved) {
         return None;
     }
-    if s.facts.issuer.lists && listing(s.facts) == Err(None) {
+    if s.facts.cluster.issuer.lists && listing(s.facts) == Err(None) {
         return Some(Choice::ask(Question::Issued, Because::LedgerLost));
     }
     Some(rebuild(s.facts, s.resource))
@@ -95,7 +96,7 @@ pub(super) fn recognise_the_target(s: &Scene, _: &mut Waits) -> Option<Choice> {
 
 /// Secrets of versions that the ledger has in another Secret, which is not there, or under another id or number.
 fn misnamed<'a>(s: &'a Scene) -> impl Iterator<Item = &'a Stored> {
-    let all = s.facts.secrets.iter();
+    let all = s.facts.cluster.secrets.iter();
     all.filter(|stored| renumbered(s, stored) || (stored.role == Role::Final && renamed(s, stored)))
 }
 
@@ -133,7 +134,7 @@ pub(super) fn count_what_is_spent(s: &Scene, _: &mut Waits) -> Option<Choice> {
         let furthest = s.ledger.high.serial.saturating_add(MOST_SPENT);
         *version > s.ledger.high && version.serial <= furthest
     };
-    let numbers = s.facts.secrets.iter().map(|stored| stored.version);
+    let numbers = s.facts.cluster.secrets.iter().map(|stored| stored.version);
     let high = numbers.filter(near).max()?;
     let ledger = Ledger {
         high,
@@ -161,8 +162,13 @@ const MOST_SPENT: u32 = 16;
 
 /// A copy of one of our Secrets is nobody's business but its owner's. That it is there should be known.
 pub(super) fn tell_of_lookalikes(s: &Scene, waits: &mut Waits) -> Option<Choice> {
-    if !s.facts.lookalikes.is_empty() {
-        let names = s.facts.lookalikes.iter().map(|one| one.name.as_str());
+    if !s.facts.cluster.lookalikes.is_empty() {
+        let names = s
+            .facts
+            .cluster
+            .lookalikes
+            .iter()
+            .map(|one| one.name.as_str());
         let names: Vec<&str> = names.take(MOST_NAMED).collect();
         waits.shown_with(Because::Lookalike, names.join(", "));
     }
@@ -190,15 +196,15 @@ fn deleted_lookalike<'a>(
     facts: &'a Facts,
     ledger: &Ledger,
 ) -> Option<(&'a SecretName, &'a SecretUid, Version)> {
-    let copies = facts.lookalikes.iter().filter(|one| one.kept_by_us);
+    let copies = facts.cluster.lookalikes.iter().filter(|one| one.kept_by_us);
     let copies = copies.map(|one| (&one.name, &one.uid, Version::default()));
     // One that says all that ours says, or what is in ours, and is not the one that the ledger has. Ours is there, so that
     // it is no other.
-    let twins = facts.secrets.iter().filter(|twin| {
+    let twins = facts.cluster.secrets.iter().filter(|twin| {
         let same =
             |entry: &&Entry| entry.version == twin.version || Some(&entry.id) == twin.id.as_ref();
         let original = |entry: &Entry| {
-            let mut others = facts.secrets.iter();
+            let mut others = facts.cluster.secrets.iter();
             others.any(|other| other.version == entry.version && entry.is_kept_in(other))
         };
         let mut entries = ledger.entries().filter(same).peekable();
@@ -243,18 +249,20 @@ pub(super) fn rebuild_with(
     told: Option<&SecretName>,
 ) -> Ledger {
     let issued = |stored: &Stored| {
-        let mut listing = facts.issued.is()?.iter();
+        let mut listing = facts.answers.issued.is()?.iter();
         listing.find(|issued| Some(&issued.id) == stored.id.as_ref())
     };
-    let alive = |stored: &Stored| facts.issued.is().is_none() || issued(stored).is_some();
+    let alive = |stored: &Stored| facts.answers.issued.is().is_none() || issued(stored).is_some();
     let marked = |stored: &Stored| issued(stored).filter(|issued| issued.marked);
-    let is_marked = |stored: &Stored| facts.issued.is().is_none() || marked(stored).is_some();
+    let is_marked =
+        |stored: &Stored| facts.answers.issued.is().is_none() || marked(stored).is_some();
     // The mark tells the number better than the Secret, which whoever may write it may have given another.
     let numbered = |stored| {
         let number = marked(stored).map_or(stored.version, |issued| issued.version);
         (number, stored)
     };
     let mut complete: Vec<(Version, &Stored)> = facts
+        .cluster
         .secrets
         .iter()
         .filter(|stored| !is_draft(stored) && !is_blank(stored) && stored.id.is_some())
@@ -294,18 +302,20 @@ pub(super) fn rebuild_with(
         .filter_map(entry)
         .map(|mut entry| {
             entry.superseded = Some(facts.now);
-            entry.sealed = facts.policy.rollback.is_zero();
+            entry.sealed = facts.cluster.policy.rollback.is_zero();
             entry
         })
         .collect();
     retiring.extend(overwritten(facts));
     let known = |stored: &&Stored| stored.role != Role::Final || alive(stored);
     let seen = facts
+        .cluster
         .secrets
         .iter()
         .filter(known)
         .map(|stored| stored.version.max(stored.claim.unwrap_or_default()));
     let listed = facts
+        .answers
         .issued
         .is()
         .into_iter()
@@ -328,6 +338,7 @@ pub(super) fn rebuild_with(
 /// whole overlap once more.
 fn overwritten(facts: &Facts) -> Vec<Entry> {
     let target = facts
+        .cluster
         .secrets
         .iter()
         .find(|stored| stored.role == Role::Target && !is_blank(stored));
@@ -335,7 +346,7 @@ fn overwritten(facts: &Facts) -> Vec<Entry> {
         return Vec::new();
     };
     let older = |issued: &&Issued| issued.version < target.version;
-    let listed = facts.issued.is().into_iter().flatten();
+    let listed = facts.answers.issued.is().into_iter().flatten();
     listed
         .filter(older)
         .filter_map(|issued| {
@@ -350,7 +361,12 @@ fn overwritten(facts: &Facts) -> Vec<Entry> {
 /// A Secret whose labels or annotations somebody took off is a version all the same: the ledger has its record, and it is
 /// written anew.
 pub(super) fn mend_records(s: &Scene, _: &mut Waits) -> Option<Choice> {
-    let damaged = s.facts.secrets.iter().find(|stored| stored.damaged)?;
+    let damaged = s
+        .facts
+        .cluster
+        .secrets
+        .iter()
+        .find(|stored| stored.damaged)?;
     let step = Step::Mend {
         secret: damaged.name.clone(),
         uid: damaged.uid.clone(),
@@ -364,7 +380,7 @@ pub(super) fn mend_records(s: &Scene, _: &mut Waits) -> Option<Choice> {
 ///
 /// In place the write itself was the publication: consumers already use what is in the target, so it becomes current.
 pub(super) fn adopt_strays(s: &Scene, waits: &mut Waits) -> Option<Choice> {
-    let stray = s.facts.secrets.iter().find(|stored| {
+    let stray = s.facts.cluster.secrets.iter().find(|stored| {
         !is_draft(stored)
             && !is_blank(stored)
             && !s.ledger.records(stored.version)
@@ -387,7 +403,7 @@ pub(super) fn adopt_strays(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         // Anybody who may create Secrets can write down the id of what somebody else made. Who has its value made it, or
         // took it over.
         Origin::Unproved if is_recorded_there(s, stray) => {
-            match answer(s.facts.works.as_ref(), stray.version) {
+            match answer(s.facts.answers.works.as_ref(), stray.version) {
                 Some(Ok(Verdict::Works)) => {}
                 Some(Ok(Verdict::Refused)) => return clear_away(s, stray, waits),
                 Some(Err(trouble)) => return Some(s.setback(Purpose::Retire, trouble)),
@@ -429,14 +445,14 @@ fn is_known_otherwise(s: &Scene, stored: &Stored) -> bool {
 /// The issuer has it under another name: a predecessor made it.
 fn is_recorded_there(s: &Scene, stray: &Stored) -> bool {
     let is_it = |issued: &Issued| !issued.marked && Some(&issued.id) == stray.id.as_ref();
-    s.facts.issued.is().into_iter().flatten().any(is_it)
+    s.facts.answers.issued.is().into_iter().flatten().any(is_it)
 }
 
 /// A Secret that says it holds a version of ours, which the issuer does not have: what was in it is dead, or it was never
 /// ours. There is nothing to end, and so no entry for it: it is only taken away, when nobody holds it.
 fn clear_away(s: &Scene, stray: &Stored, waits: &mut Waits) -> Option<Choice> {
     // A list that is older than the Secret may lack what the Secret holds, and so may one that lacks a place.
-    if s.facts.read_after_listing || s.facts.unlisted.is_some() {
+    if s.facts.answers.read_after_listing || s.facts.answers.unlisted.is_some() {
         waits.until(Because::StrayVersion, later(s.now(), LOOK_AT_STRAYS_AGAIN));
         return None;
     }
@@ -471,6 +487,7 @@ pub(super) fn discard_drafts(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let open = s.ledger.intent.as_ref().map(|intent| intent.version);
     let draft = s
         .facts
+        .cluster
         .secrets
         .iter()
         .find(|stored| is_draft(stored) && Some(stored.version) != open)?;
@@ -478,14 +495,15 @@ pub(super) fn discard_drafts(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         return None;
     }
     let gave_up = !s.ledger.records(draft.version);
-    let looks = s.facts.issuer.lists && (!s.resource.deleting || super::leave::revokes(s.facts));
+    let looks =
+        s.facts.cluster.issuer.lists && (!s.resource.deleting || super::leave::revokes(s.facts));
     if gave_up && looks {
         let listing = match listing(s.facts) {
             Ok(listing) => listing,
             Err(None) => return Some(Choice::ask(Question::Issued, Because::LeftoverDraft)),
             Err(Some(trouble)) => return Some(s.setback(Purpose::Retire, trouble)),
         };
-        let unseen = s.facts.unlisted.is_some();
+        let unseen = s.facts.answers.unlisted.is_some();
         if unseen || listing.iter().any(|issued| issued.version == draft.version) {
             return None;
         }
@@ -509,7 +527,7 @@ pub(super) fn sweep_orphans(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     if s.must_wait(Purpose::Retire, waits) {
         return None;
     }
-    if !s.facts.read_after_listing {
+    if !s.facts.answers.read_after_listing {
         return Some(Choice::ask(Question::Resource, Because::OrphanFound));
     }
     if s.in_place()
@@ -534,11 +552,11 @@ fn reserve_against(s: &Scene, orphan: Version) -> Option<Choice> {
 }
 
 fn orphans(s: &Scene, waits: &mut Waits) -> Option<Issued> {
-    if !s.facts.issuer.revokes || (s.resource.deleting && !super::leave::revokes(s.facts)) {
+    if !s.facts.cluster.issuer.revokes || (s.resource.deleting && !super::leave::revokes(s.facts)) {
         return None;
     }
     // Its Secret may be among those that were not looked at.
-    if s.facts.crowded.is_some() {
+    if s.facts.cluster.crowded.is_some() {
         return None;
     }
     // In place, what an overtaken process made may be on its way into the Secret until that is claimed for another.
@@ -549,11 +567,16 @@ fn orphans(s: &Scene, waits: &mut Waits) -> Option<Issued> {
     }
     // And what did get in is what consumers read, recorded or not.
     let in_use = s.target().and_then(|target| target.id.as_ref());
-    let listing = s.facts.issued.is()?;
+    let listing = s.facts.answers.issued.is()?;
     // By id: a namesake of a recorded version, from a request that came twice, is an orphan too.
     // What one of our Secrets holds is a version, whatever the ledger was made to say: it is retired in order.
     let kept = |issued: &Issued| {
-        let mut finals = s.facts.secrets.iter().filter(|one| one.role == Role::Final);
+        let mut finals = s
+            .facts
+            .cluster
+            .secrets
+            .iter()
+            .filter(|one| one.role == Role::Final);
         finals.any(|one| one.guarded && one.id.as_ref() == Some(&issued.id))
     };
     let unrecorded = |issued: &&Issued| {

@@ -52,7 +52,10 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
     if s.in_place() && hurried && s.stored(entry.version).is_none() {
         // Nobody can be asked whether he has noticed its successor: even a leaving resource gives him the time, and so
         // does an expiry, which our clock may see before the issuer's does.
-        let until = later(entry.superseded.unwrap_or(s.now()), s.facts.policy.overlap);
+        let until = later(
+            entry.superseded.unwrap_or(s.now()),
+            s.facts.cluster.policy.overlap,
+        );
         if until > s.now() && !s.condemned(entry.version) {
             waits.version_until(Because::InOverlap, entry.version, Some(until));
             return None;
@@ -130,13 +133,13 @@ fn may_go(s: &Scene, entry: &Entry, holders: &[Holder], waits: &mut Waits) -> bo
         return true;
     }
     let superseded = entry.superseded.unwrap_or(s.now());
-    let (because, at) = match s.facts.policy.retire {
+    let (because, at) = match s.facts.cluster.policy.retire {
         Retire::WhenReleased if entry.held && holders.is_empty() => {
             (Because::Superseded, Some(superseded))
         }
         Retire::WhenReleased => (
             Because::InOverlap,
-            Some(later(superseded, s.facts.policy.overlap)),
+            Some(later(superseded, s.facts.cluster.policy.overlap)),
         ),
         Retire::AfterGrace(grace) => {
             let deadline = earlier(entry.deadline, later(superseded, grace));
@@ -144,7 +147,7 @@ fn may_go(s: &Scene, entry: &Entry, holders: &[Holder], waits: &mut Waits) -> bo
         }
         Retire::WhenExpired => (Because::AwaitingExpiry, entry.expires),
     };
-    let kept = later(superseded, s.facts.policy.rollback);
+    let kept = later(superseded, s.facts.cluster.policy.rollback);
     let (because, at) = match at {
         Some(at) if kept > at => (Because::KeptForRollback, Some(kept)),
         Some(_) | None => (because, at),
@@ -171,7 +174,7 @@ fn past_holders(s: &Scene, entry: &Entry) -> Option<Because> {
     if s.resource.deleting {
         return None;
     }
-    let declared = match s.facts.policy.retire {
+    let declared = match s.facts.cluster.policy.retire {
         Retire::AfterGrace(grace) => entry.deadline.map(|deadline| {
             let superseded = entry.superseded.unwrap_or(s.now());
             deadline.min(later(superseded, grace))
@@ -185,7 +188,7 @@ fn past_holders(s: &Scene, entry: &Entry) -> Option<Because> {
 
 /// When a deadline has passed by our clock and by the issuer's. Ours may have jumped ahead: nobody is passed over for that.
 fn by_both_clocks(s: &Scene, deadline: Timestamp) -> Timestamp {
-    later(deadline, s.facts.behind)
+    later(deadline, s.facts.answers.behind)
 }
 
 /// A grace period that was declared may come to its end sooner by a changed spec, never later.
@@ -212,7 +215,7 @@ fn end_of<'a>(s: &'a Scene, entry: &Entry) -> End<'a> {
     if s.stored(entry.version).is_none_or(|stored| !stored.intact) {
         return End::Over;
     }
-    match about(&s.facts.ended, entry.version) {
+    match about(&s.facts.answers.ended, entry.version) {
         None => End::Doubtful,
         Some(Ok(true)) => End::Over,
         Some(Ok(false)) => End::NotYet,
@@ -261,12 +264,12 @@ fn wait_for_holders(
     if s.must_wait(retiring(entry), waits) {
         return None;
     }
-    match about(&s.facts.referrers, entry.version) {
+    match about(&s.facts.answers.referrers, entry.version) {
         Some(Ok(referrers)) if referrers.is_empty() => Some(None),
         Some(Ok(referrers)) => {
             let again = later(
                 s.now(),
-                crate::backoff(TroubleKind::Unreachable, 4, &s.facts.uid),
+                crate::backoff(TroubleKind::Unreachable, 4, &s.facts.cluster.uid),
             );
             waits.held(
                 Because::StillReferenced,
@@ -299,18 +302,19 @@ fn announce(
     waits: &mut Waits,
 ) -> Option<Option<Choice>> {
     let held = stored.is_some_and(|stored| !stored.holders.is_empty());
-    let tells_use = s.facts.issuer.tells_use && s.in_place() && because == Because::GraceOver;
+    let tells_use =
+        s.facts.cluster.issuer.tells_use && s.in_place() && because == Because::GraceOver;
     let loud = held || because == Because::EmergencyRevoke;
-    if !(loud || tells_use) || s.facts.warned.contains(&entry.version) {
+    if !(loud || tells_use) || s.facts.process.warned.contains(&entry.version) {
         return Some(None);
     }
     if s.must_wait(Purpose::RetireVersion(entry.version), waits) {
         return None;
     }
     let mut because = because;
-    let waits_for_peace = s.facts.policy.unused && !entry.closed;
+    let waits_for_peace = s.facts.cluster.policy.unused && !entry.closed;
     if tells_use && !loud {
-        match about(&s.facts.referrers, entry.version) {
+        match about(&s.facts.answers.referrers, entry.version) {
             Some(Ok(users)) if users.is_empty() => return Some(None),
             Some(Ok(users)) if waits_for_peace => {
                 let again = later(s.now(), USE_IS_TOLD_AGAIN);
@@ -349,15 +353,15 @@ fn will_never_be_told(trouble: &Trouble) -> bool {
 /// Revoke, have it confirmed, let the Secret go, strike it out: in this order, so that the id is known until the end.
 fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) -> Option<Choice> {
     let forgotten = past_all_doubt(s, entry);
-    if forgotten && !s.facts.warned.contains(&entry.version) {
+    if forgotten && !s.facts.process.warned.contains(&entry.version) {
         let (version, because) = (entry.version, Because::Expired);
         return Some(Choice::act(Step::Warn { version, because }, because));
     }
-    if s.facts.issuer.revokes && !known_gone(s, entry) && !forgotten {
+    if s.facts.cluster.issuer.revokes && !known_gone(s, entry) && !forgotten {
         if s.must_wait(Purpose::RetireVersion(entry.version), waits) {
             return None;
         }
-        if !s.facts.revoked.contains(&entry.version) {
+        if !s.facts.process.revoked.contains(&entry.version) {
             let step = Step::Revoke {
                 version: entry.version,
                 id: entry.id.clone(),
@@ -370,6 +374,7 @@ fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) 
         return Some(
             match s
                 .facts
+                .answers
                 .gone
                 .as_ref()
                 .filter(|answer| answer.about == entry.version)
@@ -413,8 +418,8 @@ fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) 
 fn past_all_doubt(s: &Scene, entry: &Entry) -> bool {
     let long_ago = |expires: Timestamp| later(expires, CLOCKS_DIFFER) <= s.now();
     let purpose = Purpose::RetireVersion(entry.version);
-    s.facts.policy.abandon.is_some()
-        && s.facts.issuer.revokes
+    s.facts.cluster.policy.abandon.is_some()
+        && s.facts.cluster.issuer.revokes
         && entry.expires.is_some_and(long_ago)
         && s.ledger.setbacks.of(purpose).is_some()
         && !known_gone(s, entry)
@@ -447,6 +452,7 @@ pub(super) fn give_back(stored: &Stored, because: Because) -> Choice {
 
 fn known_gone(s: &Scene, entry: &Entry) -> bool {
     s.facts
+        .answers
         .gone
         .as_ref()
         .is_some_and(|answer| answer.about == entry.version && answer.is == Ok(true))

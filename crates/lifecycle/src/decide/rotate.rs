@@ -23,14 +23,14 @@ pub(super) fn rotate_itself(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choi
         // What a person put there is made ours before it is tried, and not yet reserved for a rotation.
         return Choice::act(Step::Claim(Version::default()), intent.cause);
     };
-    match answer(s.facts.works.as_ref(), now_stored) {
+    match answer(s.facts.answers.works.as_ref(), now_stored) {
         None => Choice::ask(Question::Works(now_stored), intent.cause),
         Some(Err(trouble)) => s.setback(Purpose::Mint, trouble),
         Some(Ok(Verdict::Refused)) => Choice::rest(lost_or_reverted(s)),
         Some(Ok(Verdict::Works)) if spent_by_another(s, intent) => {
             Choice::rest(Because::RotationUnconfirmed)
         }
-        Some(Ok(Verdict::Works)) if s.facts.mine == Some(intent.version) => {
+        Some(Ok(Verdict::Works)) if s.facts.process.mine == Some(intent.version) => {
             note_what_was_brought(s, intent)
                 .or_else(|| reserve(s, intent.version))
                 .unwrap_or_else(|| Choice::act(Step::Mint(intent.version), intent.cause))
@@ -46,7 +46,7 @@ fn note_what_was_brought(s: &Scene, intent: &Intent) -> Option<Choice> {
     let current = s.ledger.current.as_ref()?;
     let target = s.target()?;
     let brought = !target.intact && target.version == current.version;
-    if !brought || intent.brought || !s.facts.issuer.revokes {
+    if !brought || intent.brought || !s.facts.cluster.issuer.revokes {
         return None;
     }
     let mut ledger = s.ledger.clone();
@@ -70,7 +70,7 @@ fn spent(target: &Stored) -> bool {
 
 fn spent_by_another(s: &Scene, intent: &Intent) -> bool {
     let mine = |target: &Stored| {
-        s.facts.mine == Some(intent.version) && target.claim == Some(intent.version)
+        s.facts.process.mine == Some(intent.version) && target.claim == Some(intent.version)
     };
     s.target()
         .is_some_and(|target| spent(target) && !mine(target))
@@ -79,7 +79,7 @@ fn spent_by_another(s: &Scene, intent: &Intent) -> bool {
 /// A self-rotation was refused in so many words: the one request made with this value did nothing and is not under way
 /// any more, so the value may be used for another.
 pub(super) fn free_a_refused_value(s: &Scene, _: &mut Waits) -> Option<Choice> {
-    let (Purpose::Mint, trouble) = s.facts.failed.as_ref()? else {
+    let (Purpose::Mint, trouble) = s.facts.process.failed.as_ref()? else {
         return None;
     };
     let refused = match trouble.kind {
@@ -93,15 +93,16 @@ pub(super) fn free_a_refused_value(s: &Scene, _: &mut Waits) -> Option<Choice> {
     let target = s
         .target()
         .filter(|target| spent(target) && target.claim == Some(intent.version))?;
-    let frees =
-        refused && s.facts.issuer.minting == Minting::SelfRotating && !holds(s, intent.version);
+    let frees = refused
+        && s.facts.cluster.issuer.minting == Minting::SelfRotating
+        && !holds(s, intent.version);
     frees.then(|| Choice::act(Step::Claim(target.version), reason_for(trouble.kind)))
 }
 
 /// The request of another process may be under way, and its answer about to be stored: before that has had its time,
 /// nobody is told that the credential is lost.
 pub(super) fn somebody_may_be_rotating(s: &Scene, intent: &Intent) -> Option<Timestamp> {
-    let rotating = s.facts.issuer.minting == Minting::SelfRotating
+    let rotating = s.facts.cluster.issuer.minting == Minting::SelfRotating
         && spent_by_another(s, intent)
         && !holds(s, intent.version);
     rotating.then(|| later(intent.since, ROTATION_TAKES))

@@ -178,7 +178,7 @@ impl Scene<'_> {
     }
 
     pub(super) fn in_place(&self) -> bool {
-        match self.facts.policy.delivery {
+        match self.facts.cluster.policy.delivery {
             Delivery::InPlace => true,
             Delivery::Versioned => false,
         }
@@ -196,7 +196,7 @@ impl Scene<'_> {
 
     /// Secrets that say of themselves that they hold this version, oldest first.
     pub(super) fn claimants(&self, version: Version) -> impl Iterator<Item = &Stored> {
-        let secrets = self.facts.secrets.iter();
+        let secrets = self.facts.cluster.secrets.iter();
         secrets.filter(move |stored| {
             stored.version == version && !is_draft(stored) && !is_blank(stored)
         })
@@ -205,9 +205,9 @@ impl Scene<'_> {
     /// Whether a Secret that the ledger does not explain is of our own making. The one target of in-place delivery is
     /// known by its name.
     pub(super) fn origin(&self, stored: &Stored) -> Origin {
-        let stored_here = self.facts.stored.contains(&stored.uid);
+        let stored_here = self.facts.process.stored.contains(&stored.uid);
         let by_name = stored.role == Role::Target;
-        if stored_here || by_name || !self.facts.issuer.lists {
+        if stored_here || by_name || !self.facts.cluster.issuer.lists {
             return Origin::Proved;
         }
         match listing(self.facts) {
@@ -219,13 +219,14 @@ impl Scene<'_> {
 
     /// The draft of this version, if the value in it is the one we chose.
     pub(super) fn draft(&self, version: Version) -> Option<&Stored> {
-        let mut secrets = self.facts.secrets.iter();
+        let mut secrets = self.facts.cluster.secrets.iter();
         secrets.find(|stored| stored.version == version && is_draft(stored) && stored.intact)
     }
 
     /// The one Secret of in-place delivery.
     pub(super) fn target(&self) -> Option<&Stored> {
         self.facts
+            .cluster
             .secrets
             .iter()
             .find(|stored| stored.role == Role::Target)
@@ -233,6 +234,7 @@ impl Scene<'_> {
 
     pub(super) fn issued(&self, version: Version) -> Option<&Issued> {
         self.facts
+            .answers
             .issued
             .is()?
             .iter()
@@ -247,7 +249,7 @@ impl Scene<'_> {
                 || Some(issued.version) == open
                 || issued.version > self.ledger.high
         };
-        let listing = self.facts.issued.is();
+        let listing = self.facts.answers.issued.is();
         listing.is_some_and(|listing| !listing.iter().all(accounted_for))
     }
 
@@ -260,11 +262,17 @@ impl Scene<'_> {
     /// Waiting out earlier failures? Then until when, and why. A change of what we ask with ends the wait.
     pub(super) fn held_off(&self, purpose: Purpose) -> Option<(&Setback, Timestamp)> {
         let setback = self.ledger.setbacks.of(purpose)?;
-        let inputs = self.facts.wanted.as_ref().ok().map(|wanted| &wanted.inputs);
+        let inputs = self
+            .facts
+            .cluster
+            .wanted
+            .as_ref()
+            .ok()
+            .map(|wanted| &wanted.inputs);
         if inputs.is_some() && inputs != setback.inputs.as_ref() {
             return None;
         }
-        let until = retry_at(setback, &self.facts.uid);
+        let until = retry_at(setback, &self.facts.cluster.uid);
         (until > self.now()).then_some((setback, until))
     }
 
@@ -316,6 +324,7 @@ impl Scene<'_> {
             until: trouble.wait.map(|wait| later(self.now(), wait)),
             inputs: self
                 .facts
+                .cluster
                 .wanted
                 .as_ref()
                 .ok()
@@ -334,11 +343,11 @@ impl Scene<'_> {
         old.held = self
             .stored(old.version)
             .is_some_and(|stored| !stored.holders.is_empty());
-        old.deadline = match self.facts.policy.retire {
+        old.deadline = match self.facts.cluster.policy.retire {
             crate::Retire::AfterGrace(grace) => Some(later(self.now(), grace)),
             crate::Retire::WhenReleased | crate::Retire::WhenExpired => None,
         };
-        old.sealed = self.facts.policy.rollback.is_zero();
+        old.sealed = self.facts.cluster.policy.rollback.is_zero();
         ledger.retiring.push(old);
     }
 }
@@ -376,7 +385,7 @@ pub(super) fn is_blank(stored: &Stored) -> bool {
 
 /// The issuer's list: known, not asked yet (`None`), or not to be had.
 pub(super) fn listing(facts: &Facts) -> Result<&Listing, Option<&Trouble>> {
-    match &facts.issued {
+    match &facts.answers.issued {
         Known::Is(listing) => Ok(listing),
         Known::NotAsked => Err(None),
         Known::Failed(trouble) => Err(Some(trouble)),
@@ -386,6 +395,7 @@ pub(super) fn listing(facts: &Facts) -> Result<&Listing, Option<&Trouble>> {
 /// Rests on what is wrong with the spec, if something is.
 pub(super) fn refused(facts: &Facts) -> Option<Choice> {
     facts
+        .cluster
         .wanted
         .as_ref()
         .err()

@@ -11,14 +11,14 @@ use crate::{Because, Change, Entry, Intent, Minting, Purpose, Question, Wanted};
 /// is looked for as after any attempt that was given up: now, and once more when a late request must have arrived.
 pub(super) fn give_up_what_is_not_wanted_any_more(s: &Scene, _: &mut Waits) -> Option<Choice> {
     let intent = s.ledger.intent.as_ref()?;
-    let wanted = s.facts.wanted.as_ref().ok()?;
+    let wanted = s.facts.cluster.wanted.as_ref().ok()?;
     if s.resource.deleting || !taken_back(s, intent, wanted) {
         return None;
     }
     let because = Because::WishChanged;
     // While the attempt is open the place that it was made at is listed too. A list that cannot be had is not waited
     // for: the note for later stands.
-    let asks = s.facts.issuer.lists && s.held_off(Purpose::Mint).is_none();
+    let asks = s.facts.cluster.issuer.lists && s.held_off(Purpose::Mint).is_none();
     if asks && listing(s.facts) == Err(None) {
         return Some(Choice::ask(Question::Issued, because));
     }
@@ -41,7 +41,7 @@ pub(super) fn give_up_what_is_not_wanted_any_more(s: &Scene, _: &mut Waits) -> O
 /// Only a changed spec can be taken back: of the other causes some rest on what this pass happened to find out, and a
 /// process that does not know it must not end what one that did has begun.
 fn taken_back(s: &Scene, intent: &Intent, wanted: &Wanted) -> bool {
-    let may_be_left = match s.facts.issuer.minting {
+    let may_be_left = match s.facts.cluster.issuer.minting {
         Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => true,
         // Its request may have ended the current value: only a finished rotation tells.
         Minting::SelfRotating => false,

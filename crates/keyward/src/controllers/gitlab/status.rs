@@ -53,7 +53,7 @@ pub(super) fn of(report: &Report) -> Value {
 /// The recorded deadline; a grace period that was shortened since brings it forward, a longer one changes nothing.
 fn revoked_at(report: &Report, previous: &Entry) -> Option<Timestamp> {
     let superseded = previous.superseded?;
-    let present = match report.facts.policy.retire {
+    let present = match report.facts.cluster.policy.retire {
         Retire::AfterGrace(grace) => superseded.checked_add(grace).ok(),
         Retire::WhenReleased | Retire::WhenExpired => None,
     };
@@ -77,7 +77,7 @@ fn reference(report: &Report, entry: &Entry) -> Value {
 fn conditions(report: &Report) -> Vec<Value> {
     let mut view = report.view.clone();
     view.message = told(report.object, view.because, &view.message);
-    if let Err(refusal) = &report.facts.wanted
+    if let Err(refusal) = &report.facts.cluster.wanted
         && is_for_the_spec(refusal.because)
     {
         view.ready = false;

@@ -6,9 +6,9 @@ mod requests;
 
 use jiff::Timestamp;
 use lifecycle::{
-    Answer, Because, Entry, Facts, InHand, Issued, Known, Ledger, LedgerState, LeftCredential,
-    LeftSecret, Minting, Purpose, Resource, Role, SecretUid, Stored, Trouble, TroubleKind, Verdict,
-    Wanted,
+    Answer, Answers, Because, Cluster, Entry, Facts, InHand, Issued, Known, Ledger, LedgerState,
+    LeftCredential, LeftSecret, Minting, Process, Purpose, Resource, Role, SecretUid, Stored,
+    Trouble, TroubleKind, Verdict, Wanted,
 };
 
 use crate::configurations::{Configuration, Lie};
@@ -94,71 +94,81 @@ pub fn facts(
     }
     Facts {
         now: at(now),
-        uid: UID.into(),
-        resource,
-        wanted: Ok(Wanted {
-            inputs: print.clone(),
-            print,
-            due,
-            source: place_of(c, o.resource.print),
-        }),
-        policy: c.policy.clone(),
-        issuer: c.issuer,
-        secrets,
-        lookalikes: Vec::new(),
-        former: None,
-        crowded: None,
-        hearsay: false,
-        unproved: None,
-        left_by_predecessor: left_by_predecessor(c, o),
-        annotations_due: annotations_due(o),
-        issued: listing(c, ledger.as_deref(), o),
-        read_after_listing: o.read_after_listing,
-        unlisted: None,
-        works: told(o.works, Verdict::Works, Verdict::Refused),
-        referrers: match o.referrers {
-            (_, Told::Nothing, _) => Vec::new(),
-            (v, Told::Failed, _) => vec![Answer {
-                about: version(v),
-                is: Err(unreachable_now()),
-            }],
-            (v, Told::Denied, _) => vec![Answer {
-                about: version(v),
-                is: Err(denied()),
-            }],
-            (v, Told::Yes | Told::No, bits) => vec![Answer {
-                about: version(v),
-                is: Ok(holders(bits)),
-            }],
+        cluster: Cluster {
+            uid: UID.into(),
+            resource,
+            wanted: Ok(Wanted {
+                inputs: print.clone(),
+                print,
+                due,
+                source: place_of(c, o.resource.print),
+            }),
+            policy: c.policy.clone(),
+            issuer: c.issuer,
+            secrets,
+            left_by_predecessor: left_by_predecessor(c, o),
+            lookalikes: Vec::new(),
+            crowded: None,
+            hearsay: false,
+            former: None,
+            annotations_due: annotations_due(o),
         },
-        ended: told(o.ended, true, false).into_iter().collect(),
-        gone: told(o.gone, true, false),
-        behind: match c.lie {
-            Some(Lie::OurClockAlone) => jiff::SignedDuration::ZERO,
-            Some(_) | None => c.behind,
+        answers: Answers {
+            issued: listing(c, ledger.as_deref(), o),
+            read_after_listing: o.read_after_listing,
+            unlisted: None,
+            works: told(o.works, Verdict::Works, Verdict::Refused),
+            unproved: None,
+            referrers: match o.referrers {
+                (_, Told::Nothing, _) => Vec::new(),
+                (v, Told::Failed, _) => vec![Answer {
+                    about: version(v),
+                    is: Err(unreachable_now()),
+                }],
+                (v, Told::Denied, _) => vec![Answer {
+                    about: version(v),
+                    is: Err(denied()),
+                }],
+                (v, Told::Yes | Told::No, bits) => vec![Answer {
+                    about: version(v),
+                    is: Ok(holders(bits)),
+                }],
+            },
+            ended: told(o.ended, true, false).into_iter().collect(),
+            gone: told(o.gone, true, false),
+            behind: match c.lie {
+                Some(Lie::OurClockAlone) => jiff::SignedDuration::ZERO,
+                Some(_) | None => c.behind,
+            },
         },
-        in_hand: o.holds_something().then(|| InHand {
-            version: version(o.in_hand.0),
-            id: names.ids[usize::from(o.in_hand.1)].clone(),
-        }),
-        mine,
-        stored: stored_here(c, o),
-        duplicate: o.duplicate,
-        revoked: versions(o.revoked),
-        warned: versions(o.warned),
-        failed: match o.failed {
-            Failed::No => None,
-            Failed::Minting => Some((Purpose::Mint, unreachable_now())),
-            Failed::MintingDenied => Some((Purpose::Mint, denied())),
-            Failed::Storing { maybe_stored } => Some((Purpose::Mint, not_stored(c, maybe_stored))),
-            Failed::Revoking(v) => Some((Purpose::RetireVersion(version(v)), unreachable_now())),
-            Failed::RevokingDenied(v) => Some((Purpose::RetireVersion(version(v)), denied())),
-            Failed::Sweeping => Some((Purpose::Retire, unreachable_now())),
-            Failed::SweepingDenied => Some((Purpose::Retire, denied())),
+        process: Process {
+            in_hand: o.holds_something().then(|| InHand {
+                version: version(o.in_hand.0),
+                id: names.ids[usize::from(o.in_hand.1)].clone(),
+            }),
+            mine,
+            stored: stored_here(c, o),
+            duplicate: o.duplicate,
+            revoked: versions(o.revoked),
+            warned: versions(o.warned),
+            failed: match o.failed {
+                Failed::No => None,
+                Failed::Minting => Some((Purpose::Mint, unreachable_now())),
+                Failed::MintingDenied => Some((Purpose::Mint, denied())),
+                Failed::Storing { maybe_stored } => {
+                    Some((Purpose::Mint, not_stored(c, maybe_stored)))
+                }
+                Failed::Revoking(v) => {
+                    Some((Purpose::RetireVersion(version(v)), unreachable_now()))
+                }
+                Failed::RevokingDenied(v) => Some((Purpose::RetireVersion(version(v)), denied())),
+                Failed::Sweeping => Some((Purpose::Retire, unreachable_now())),
+                Failed::SweepingDenied => Some((Purpose::Retire, denied())),
+            },
+            uncounted: 0,
+            started: at(o.started),
+            checked: (o.checked > 0).then(|| at(o.checked)),
         },
-        uncounted: 0,
-        started: at(o.started),
-        checked: (o.checked > 0).then(|| at(o.checked)),
     }
 }
 

@@ -62,7 +62,7 @@ fn ask(
         Question::Ended(v) => about(v, Act::Ended),
         Question::Referrers(v) => about(v, Act::Referrers),
         Question::Gone(v) => {
-            let recorded = facts.resource.as_ref().and_then(|resource| {
+            let recorded = facts.cluster.resource.as_ref().and_then(|resource| {
                 let LedgerState::Is(ledger) = &resource.ledger else {
                     return None;
                 };
@@ -70,7 +70,11 @@ fn ask(
                 Some(entry.id.clone())
             });
             let stored = || {
-                let stored = facts.secrets.iter().find(|stored| stored.version == v)?;
+                let stored = facts
+                    .cluster
+                    .secrets
+                    .iter()
+                    .find(|stored| stored.version == v)?;
                 stored.id.clone()
             };
             let id = recorded.or_else(stored);
