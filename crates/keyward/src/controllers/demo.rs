@@ -23,7 +23,7 @@ use crate::api::demo::{
 use crate::engine::conditions::{self, standard, whole_second};
 use crate::engine::{Access, Closed, Held, Reader};
 use crate::rotation::report::Report;
-use crate::rotation::{About, Kind, Terms, Voice, Wish};
+use crate::rotation::{About, Kind, Reading, Voice, Wish};
 
 /// Key of the login in its Secret.
 pub const LOGIN: &str = "login";
@@ -155,6 +155,49 @@ fn part<T: serde::de::DeserializeOwned + Default>(object: &DynamicObject, name: 
         .unwrap_or_default()
 }
 
+/// What the spec asks for, or what is wrong with it.
+fn wish(object: &DynamicObject) -> Result<Wish, Refusal> {
+    let spec = spec(object)?;
+    if spec.delivery == DemoDelivery::InPlace
+        && spec.secret_name.as_deref().is_none_or(str::is_empty)
+    {
+        return Err(invalid("secretName is needed when delivery is InPlace"));
+    }
+    if !is_on_this_machine(&spec.issuer.url) {
+        return Err(invalid(
+            "the stand-in issuer must be on the loopback address",
+        ));
+    }
+    let mut rights = spec.rights.clone();
+    rights.sort_unstable();
+    rights.dedup();
+    let lifetime = spec
+        .lifetime_seconds
+        .map(|seconds| seconds.to_string())
+        .unwrap_or_default();
+    let print = Fingerprint::of(
+        [spec.issuer.url.as_str(), &spec.issuer.realm, &lifetime]
+            .into_iter()
+            .chain(rights.iter().map(String::as_str)),
+    );
+    let mut order = json!({ "rights": rights });
+    if let Some(seconds) = spec.lifetime_seconds {
+        order["lifetimeSeconds"] = seconds.into();
+    }
+    let target = match spec.delivery {
+        DemoDelivery::InPlace => spec.secret_name.as_deref().map(SecretName::from),
+        DemoDelivery::Versioned => None,
+    };
+    Ok(Wish {
+        print,
+        order,
+        target,
+        adopt: spec.adopt_existing_secret,
+        keys: Vec::new(),
+        annotations: BTreeMap::new(),
+    })
+}
+
 #[async_trait]
 impl Kind for Demo {
     fn about(&self) -> &About {
@@ -169,7 +212,7 @@ impl Kind for Demo {
         self
     }
 
-    fn terms(&self, object: &DynamicObject) -> Terms {
+    fn read(&self, object: &DynamicObject) -> Reading {
         let kind = object
             .data
             .get("spec")
@@ -178,56 +221,16 @@ impl Kind for Demo {
         let kind = kind
             .and_then(|kind| serde_json::from_value(kind.clone()).ok())
             .unwrap_or_default();
-        Terms {
+        Reading {
             policy: policy(
                 part(object, "delivery"),
                 &part(object, "retire"),
                 part(object, "deletionPolicy"),
             ),
             issuer: issuer(kind),
+            wish: wish(object),
+            labels: BTreeMap::new(),
         }
-    }
-
-    fn wish(&self, object: &DynamicObject) -> Result<Wish, Refusal> {
-        let spec = spec(object)?;
-        if spec.delivery == DemoDelivery::InPlace
-            && spec.secret_name.as_deref().is_none_or(str::is_empty)
-        {
-            return Err(invalid("secretName is needed when delivery is InPlace"));
-        }
-        if !is_on_this_machine(&spec.issuer.url) {
-            return Err(invalid(
-                "the stand-in issuer must be on the loopback address",
-            ));
-        }
-        let mut rights = spec.rights.clone();
-        rights.sort_unstable();
-        rights.dedup();
-        let lifetime = spec
-            .lifetime_seconds
-            .map(|seconds| seconds.to_string())
-            .unwrap_or_default();
-        let print = Fingerprint::of(
-            [spec.issuer.url.as_str(), &spec.issuer.realm, &lifetime]
-                .into_iter()
-                .chain(rights.iter().map(String::as_str)),
-        );
-        let mut order = json!({ "rights": rights });
-        if let Some(seconds) = spec.lifetime_seconds {
-            order["lifetimeSeconds"] = seconds.into();
-        }
-        let target = match spec.delivery {
-            DemoDelivery::InPlace => spec.secret_name.as_deref().map(SecretName::from),
-            DemoDelivery::Versioned => None,
-        };
-        Ok(Wish {
-            print,
-            order,
-            target,
-            adopt: spec.adopt_existing_secret,
-            keys: Vec::new(),
-            annotations: BTreeMap::new(),
-        })
     }
 
     fn due(&self, object: &DynamicObject, current: &Entry) -> Option<Timestamp> {

@@ -135,7 +135,7 @@ fn choose_the_value(
     ledger: &mut Ledger,
 ) -> Option<(Version, Values)> {
     let begins = matches!(change, Change::Intent | Change::Bump);
-    let chosen = observed.kind.terms(&observed.object).issuer.minting == Minting::Chosen;
+    let chosen = observed.reading().issuer.minting == Minting::Chosen;
     let intent = ledger.intent.as_mut().filter(|_| begins && chosen)?;
     let source = open(observed).ok()?;
     let mark = observed.owner(world).mark(intent.version);
@@ -238,17 +238,17 @@ async fn store(world: &World, observed: &mut Observation, version: Version) -> R
         minted: world.now(),
         expires: fresh.expires,
     };
-    let terms = observed.kind.terms(&observed.object);
-    if terms.policy.delivery == Delivery::Versioned {
+    let reading = observed.reading();
+    if reading.policy.delivery == Delivery::Versioned {
         return store_version(world, observed, &record, &fresh.values).await;
     }
     let known = target_of(observed).ok_or(Fault::Outrun(act))?;
     let target = known.name_any();
-    let digest = terms.issuer.minting != Minting::Provided;
+    let digest = reading.issuer.minting != Minting::Provided;
     // It was asked for with the spec that the attempt records, whatever that says by now.
     let made = observed.as_minted(version);
     let made = made.as_ref().unwrap_or(&observed.object);
-    let wish = observed.kind.wish(&observed.object).ok();
+    let wish = reading.wish.as_ref().ok();
     let swapped = secrets::swapped(
         observed.kind.as_ref(),
         known,
@@ -256,7 +256,7 @@ async fn store(world: &World, observed: &mut Observation, version: Version) -> R
         &record,
         &fresh.values,
         digest,
-        wish.as_ref(),
+        wish,
     );
     let api = world.secrets(&observed.namespace());
     // A replace carries the resourceVersion that was read, so that a changed Secret refuses it.
@@ -278,18 +278,14 @@ fn print_of_the_attempt(observed: &Observation, version: Version) -> Option<Fing
     if let Some(intent) = intent.filter(|intent| intent.version == version) {
         return Some(intent.print.clone());
     }
-    let wish = observed.kind.wish(&observed.object).ok()?;
-    Some(observed.print_of(wish.print))
+    let wish = observed.reading().wish.as_ref().ok()?;
+    Some(observed.print_of(wish.print.clone()))
 }
 
 /// The one Secret of in-place delivery: the one the spec names, or, where that makes no sense, the one we have.
 fn target_of(observed: &Observation) -> Option<&Secret> {
-    let named = observed
-        .kind
-        .wish(&observed.object)
-        .ok()
-        .and_then(|wish| wish.target);
-    observed.secrets.iter().find(|secret| match &named {
+    let named = observed.reading().target();
+    observed.secrets.iter().find(|secret| match named {
         Some(named) => secret.name_any() == named.as_str(),
         None => secrets::read(observed.kind.as_ref(), secret)
             .is_some_and(|stored| stored.role == Role::Target),
@@ -488,7 +484,7 @@ async fn let_go(
         .filter(|finalizer| *finalizer != observed.kind.secret_finalizer())
         .collect();
     let mut metadata = json!({ "resourceVersion": known.resource_version(), "finalizers": rest });
-    let retained = observed.kind.terms(&observed.object).policy.deletion == Deletion::Retain;
+    let retained = observed.reading().policy.deletion == Deletion::Retain;
     if retained || secrets::is_adopted(known) {
         let owner = observed.uid();
         let others: Vec<_> = known

@@ -39,8 +39,8 @@ fn change(observed: &Observation) -> Option<(String, serde_json::Value)> {
     if observed.gone || observed.obstacle.is_some() {
         return None;
     }
-    let wish = observed.kind.wish(&observed.object).ok()?;
-    let target = wish.target?;
+    let wish = observed.reading().wish.as_ref().ok()?;
+    let target = wish.target.as_ref()?;
     let is_target = |secret: &&Secret| secret.name_any() == target.as_str();
     let secret = observed.secrets.iter().find(is_target)?;
     if secret.metadata.deletion_timestamp.is_some() {

@@ -244,8 +244,7 @@ impl Observation {
             })
         };
         // Where the issuer was asked and has no such thing, a Secret's own word is not enough.
-        let lists =
-            self.kind.terms(&self.object).issuer.lists && self.answers.issued.is().is_some();
+        let lists = self.reading().issuer.lists && self.answers.issued.is().is_some();
         let believed = |secret: &&Secret| {
             read(secret).is_some_and(|stored| {
                 let ours = stored.role == Role::Target || self.process.stored.contains(&stored.uid);
@@ -551,7 +550,7 @@ impl Observation {
 
     /// What stands in the one Secret of in-place delivery now.
     pub fn target_values(&self) -> Option<Values> {
-        let target = self.kind.wish(&self.object).ok()?.target?;
+        let target = self.reading().target()?;
         let secret = self
             .secrets
             .iter()

@@ -23,7 +23,7 @@ pub(super) async fn claim(
     version: Version,
 ) -> Result<(), Fault> {
     let act = "reserving the Secret";
-    let Ok(wish) = observed.kind.wish(&observed.object) else {
+    let Ok(wish) = observed.reading().wish.clone() else {
         return Err(Fault::Outrun(act));
     };
     let Some(target) = wish.target.clone() else {
@@ -124,7 +124,7 @@ fn digest_when_claimed(observed: &Observation, target: &Secret) -> Option<String
 }
 
 fn rotates_itself(observed: &Observation) -> bool {
-    match observed.kind.terms(&observed.object).issuer.minting {
+    match observed.reading().issuer.minting {
         Minting::SelfRotating => true,
         Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => false,
     }

@@ -11,7 +11,7 @@ use lifecycle::{
 };
 
 use super::observe::Observation;
-use super::{Terms, annotations, predecessor, secrets};
+use super::{annotations, predecessor, secrets};
 use crate::engine::names;
 
 pub fn facts(observed: &Observation, now: Timestamp) -> Facts {
@@ -26,14 +26,14 @@ pub fn facts(observed: &Observation, now: Timestamp) -> Facts {
 }
 
 fn cluster(observed: &Observation) -> Cluster {
-    let Terms { policy, issuer } = observed.kind.terms(&observed.object);
+    let reading = observed.reading();
     let ledger = observed.ledger().clone();
-    let resource = (!observed.gone).then(|| resource(observed, ledger, policy.delivery));
+    let resource = (!observed.gone).then(|| resource(observed, ledger, reading.policy.delivery));
     Cluster {
         uid: observed.uid(),
         wanted: wanted(observed, resource.as_ref()),
-        policy,
-        issuer,
+        policy: reading.policy.clone(),
+        issuer: reading.issuer,
         secrets: own_secrets(observed, resource.as_ref()),
         lookalikes: observed.lookalikes.clone(),
         former: observed.former.clone(),
@@ -86,7 +86,7 @@ fn own_secrets(observed: &Observation, resource: Option<&Resource>) -> Vec<lifec
 fn asked_with(observed: &Observation, draft: &Secret) -> Option<Fingerprint> {
     let mut object = observed.object.clone();
     secrets::made_of(&draft.metadata)?.restore(observed.kind.as_ref(), &mut object);
-    let wish = observed.kind.wish(&object);
+    let wish = observed.kind.read(&object).wish;
     Some(wish.map_or_else(|_| "".into(), |wish| observed.print_of(wish.print)))
 }
 
@@ -183,7 +183,7 @@ fn wanted(
     observed: &Observation,
     resource: Option<&Resource>,
 ) -> Result<Wanted, lifecycle::Refusal> {
-    let wish = observed.kind.wish(&observed.object)?;
+    let wish = observed.reading().wish.clone()?;
     if let Some(obstacle) = &observed.obstacle {
         return Err(obstacle.clone());
     }
@@ -209,8 +209,8 @@ fn wanted(
 /// The spec with which a version is asked for now, where no Secret of its own keeps it: in place the next value takes
 /// the record along, and what is shown once has no draft.
 fn source(observed: &Observation) -> Option<Arc<str>> {
-    let Terms { policy, issuer } = observed.kind.terms(&observed.object);
-    let kept = match (policy.delivery, issuer.minting) {
+    let reading = observed.reading();
+    let kept = match (reading.policy.delivery, reading.issuer.minting) {
         (Delivery::Versioned, Minting::Chosen | Minting::Provided) => true,
         (Delivery::Versioned, Minting::ReadBack | Minting::ShownOnce | Minting::SelfRotating)
         | (Delivery::InPlace, _) => false,
@@ -226,7 +226,7 @@ impl Observation {
     /// What a credential must be. Where a person provides it, the provided Secret is part of that: a new one there is
     /// what a mint is elsewhere.
     pub fn print_of(&self, wish: Fingerprint) -> Fingerprint {
-        match self.kind.terms(&self.object).issuer.minting {
+        match self.reading().issuer.minting {
             Minting::Provided => Fingerprint::of([wish.as_str(), &self.login]),
             Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::SelfRotating => {
                 wish

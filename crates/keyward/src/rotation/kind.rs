@@ -35,12 +35,8 @@ pub trait Kind: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Policy and issuer as far as the spec can be read. Never fails: what is on its way out must be finished even
-    /// when the new spec makes no sense.
-    fn terms(&self, object: &DynamicObject) -> Terms;
-
-    /// What the spec asks for, or what is wrong with it.
-    fn wish(&self, object: &DynamicObject) -> Result<Wish, Refusal>;
+    /// What the spec says.
+    fn read(&self, object: &DynamicObject) -> Reading;
 
     /// What the source is asked for at this moment, in its own words.
     fn order(&self, _object: &DynamicObject, wish: Wish, _now: Timestamp) -> serde_json::Value {
@@ -101,11 +97,6 @@ pub trait Kind: Send + Sync + fmt::Debug {
         version: Version,
         id: &IssuedId,
     ) -> Vec<SecretName>;
-
-    /// Labels for its Secrets beside the engine's.
-    fn labels(&self, _object: &DynamicObject) -> BTreeMap<String, String> {
-        BTreeMap::new()
-    }
 }
 
 /// What is so of a kind whatever its resources say.
@@ -238,11 +229,23 @@ pub fn tells_plainly<V: Voice + ?Sized>(
     }
 }
 
-/// What holds whatever the spec says.
+/// What a spec says. Policy and issuer are there in any case: what is on its way out must be finished even when the new
+/// spec makes no sense.
 #[derive(Debug, Clone)]
-pub struct Terms {
+pub struct Reading {
     pub policy: Policy,
     pub issuer: Issuer,
+    /// What is asked for, or what is wrong with the spec.
+    pub wish: Result<Wish, Refusal>,
+    /// Labels for its Secrets beside the engine's.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Reading {
+    /// In place: the Secret to write.
+    pub fn target(&self) -> Option<&SecretName> {
+        self.wish.as_ref().ok()?.target.as_ref()
+    }
 }
 
 /// A spec that makes sense.

@@ -90,10 +90,10 @@ fn order(
     source: &Arc<dyn Source>,
     version: Version,
 ) -> Result<Order, Fault> {
-    let wish = observed
-        .kind
-        .wish(&observed.object)
-        .map_err(|refusal| Fault::Issuer(Trouble::new(TroubleKind::Rejected, refusal.detail)))?;
+    let wish =
+        observed.reading().wish.clone().map_err(|refusal| {
+            Fault::Issuer(Trouble::new(TroubleKind::Rejected, refusal.detail))
+        })?;
     keep_it_at_home(observed)?;
     let draft = observed.draft_of(version);
     let now = world.now();
@@ -112,7 +112,7 @@ fn order(
 /// A value that replaces itself is shown only to the issuer that it is of. Where the spec points elsewhere by now, a
 /// value of that place has to be brought first.
 fn keep_it_at_home(observed: &Observation) -> Result<(), Fault> {
-    match observed.kind.terms(&observed.object).issuer.minting {
+    match observed.reading().issuer.minting {
         Minting::SelfRotating => {}
         Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => {
             return Ok(());

@@ -29,4 +29,4 @@ pub mod secrets;
 mod uncounted;
 
 pub use controller::Rotation;
-pub use kind::{About, Kind, LeftVersion, Predecessor, Terms, Voice, WhereToLook, Wish};
+pub use kind::{About, Kind, LeftVersion, Predecessor, Reading, Voice, WhereToLook, Wish};

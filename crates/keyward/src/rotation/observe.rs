@@ -15,7 +15,7 @@ use sources::{Source, Values};
 
 use super::recorded::{self, Damaged, Own};
 use super::uncounted::Uncounted;
-use super::{Kind, former, obstacle, secrets};
+use super::{Kind, Reading, former, obstacle, secrets};
 use crate::engine::horizon::Horizon;
 use crate::engine::inputs::Inputs;
 use crate::engine::trouble::Fault;
@@ -35,6 +35,8 @@ pub struct Observation {
     pub kind: Arc<dyn Kind>,
     /// As last read, or as last known when it is gone.
     pub object: DynamicObject,
+    /// What its spec says, read once for each look.
+    reading: OnceLock<Reading>,
     /// What its annotation says, read once for each look.
     ledger: OnceLock<LedgerState>,
     pub gone: bool,
@@ -232,7 +234,13 @@ impl Observation {
     /// made before it fit to judge by.
     pub fn saw_object(&mut self, object: DynamicObject) {
         self.object = object;
+        self.reading = OnceLock::new();
         self.read_ledger_anew();
+    }
+
+    /// What the spec says, as of this look.
+    pub fn reading(&self) -> &Reading {
+        self.reading.get_or_init(|| self.kind.read(&self.object))
     }
 
     /// The ledger on the resource, as of this look.
@@ -302,6 +310,7 @@ pub async fn observe(
         kind,
         bearer: world.bearer(&object),
         object,
+        reading: OnceLock::new(),
         ledger: OnceLock::new(),
         gone,
         secrets: own.secrets,

@@ -22,7 +22,7 @@ pub(super) async fn find(
     object: &DynamicObject,
     secrets: &[Secret],
 ) -> Result<Option<Refusal>, Fault> {
-    let Ok(wish) = kind.wish(object) else {
+    let Ok(wish) = kind.read(object).wish else {
         return Ok(None);
     };
     if object.metadata.deletion_timestamp.is_some() {

@@ -272,7 +272,7 @@ fn trouble_with(observed: &Observation, step: &Step, fault: &Fault) -> Trouble {
     let trouble = fault.to_trouble();
     let fresh = observed.in_hand.as_ref();
     let refused = matches!(fault, Fault::Refused { .. }) && matches!(step, Step::Store(_));
-    let shown_once = observed.kind.terms(&observed.object).issuer.minting == Minting::ShownOnce;
+    let shown_once = observed.reading().issuer.minting == Minting::ShownOnce;
     if !refused || !shown_once || fresh.is_none_or(|fresh| fresh.maybe_stored) {
         return trouble;
     }

@@ -120,7 +120,7 @@ fn known_names(
     object: &DynamicObject,
     ledger: Option<&Ledger>,
 ) -> BTreeSet<String> {
-    let target = kind.wish(object).ok().and_then(|wish| wish.target);
+    let target = kind.read(object).target().cloned();
     let entries = ledger.iter().flat_map(|ledger| ledger.entries());
     let mut names: BTreeSet<String> = entries.map(|entry| entry.secret.to_string()).collect();
     names.extend(target.map(|target| target.to_string()));
@@ -160,7 +160,7 @@ fn sort_in(
         return;
     };
     // In place, the Secret is the owner's as much as ours: what he took off it is off.
-    if kind.terms(object).policy.delivery != Delivery::Versioned {
+    if kind.read(object).policy.delivery != Delivery::Versioned {
         if labelled {
             own.secrets.push(secret);
         } else if names_another(&secret) {

@@ -39,7 +39,7 @@ pub async fn to(
     let mut found = by_secret(world, observed, version).await?;
     let leaving = observed.object.metadata.deletion_timestamp.is_some();
     // Whoever deletes the resource wants its credentials gone, and only those who follow the protocol are waited for.
-    if observed.kind.terms(&observed.object).issuer.tells_use && !leaving {
+    if observed.reading().issuer.tells_use && !leaving {
         let used = used(world, observed, version)
             .await
             .map_err(Fault::Issuer)?;

@@ -134,7 +134,7 @@ pub fn swapped(
     if let Some(wish) = wish {
         put_annotations(&mut secret, &wish.annotations);
     }
-    if kind.terms(object).issuer.minting == Minting::SelfRotating {
+    if kind.read(object).issuer.minting == Minting::SelfRotating {
         before::note(kind, &mut secret, &record.id);
     }
     write_record(&mut secret, record);
@@ -365,7 +365,7 @@ fn bare(kind: &dyn Kind, object: &DynamicObject, name: &str, role: &str) -> Secr
     let mut labels = if role == "draft" {
         BTreeMap::new()
     } else {
-        kind.labels(object)
+        kind.read(object).labels
     };
     labels.insert(names::OWNER_UID.into(), object.uid().unwrap_or_default());
     labels.insert(names::ROLE.into(), role.into());

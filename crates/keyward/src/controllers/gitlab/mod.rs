@@ -8,6 +8,7 @@ mod schedule;
 mod spec;
 mod status;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -30,7 +31,7 @@ use crate::engine::trouble::Fault;
 use crate::engine::{Access, Closed, Reader, names};
 use crate::rotation::events::{Happening, Note};
 use crate::rotation::report::Report;
-use crate::rotation::{About, Kind, Terms, Voice, Wish};
+use crate::rotation::{About, Kind, Reading, Voice, Wish};
 use cycles::Dependencies;
 use place::{Place, Places};
 
@@ -103,6 +104,30 @@ pub fn kinds_reaching(allowed: &Allowed, plain_http: bool) -> Vec<Arc<dyn Kind>>
         .collect()
 }
 
+/// What the spec asks for, or what is wrong with it.
+fn wish(which: Which, object: &DynamicObject) -> Result<Wish, Refusal> {
+    let asked = spec::read(which, object)?;
+    let mut parts = vec![
+        which.word().to_owned(),
+        asked.place.base_url.clone(),
+        format!("{:?}", asked.place.home()),
+        asked.place.export.key.clone(),
+    ];
+    if let Some(rights) = &asked.rights {
+        parts.push(rights.level.number().to_string());
+        parts.extend(rights.scopes.iter().cloned());
+    }
+    Ok(Wish {
+        print: Fingerprint::of(parts.iter().map(String::as_str)),
+        // Made when it is asked for: how long a token must live depends on the time.
+        order: Value::Null,
+        target: Some(SecretName::from(asked.secret.as_str())),
+        adopt: asked.adopt,
+        keys: vec![asked.place.export.key],
+        annotations: asked.annotations,
+    })
+}
+
 #[async_trait]
 impl Kind for GitLab {
     fn about(&self) -> &About {
@@ -118,7 +143,7 @@ impl Kind for GitLab {
     }
 
     /// The grace period is the policy, to the minute: no overlap beside it, and never more than one token too many.
-    fn terms(&self, object: &DynamicObject) -> Terms {
+    fn read(&self, object: &DynamicObject) -> Reading {
         let (issuer, grace) = match self.which {
             Which::Project | Which::Group => (RESOURCE, spec::grace_or_longest(object)),
             Which::Personal => (PERSONAL, SignedDuration::ZERO),
@@ -133,30 +158,12 @@ impl Kind for GitLab {
             abandon: Some(ABANDONED_AFTER),
             ..Policy::default()
         };
-        Terms { policy, issuer }
-    }
-
-    fn wish(&self, object: &DynamicObject) -> Result<Wish, Refusal> {
-        let asked = spec::read(self.which, object)?;
-        let mut parts = vec![
-            self.which.word().to_owned(),
-            asked.place.base_url.clone(),
-            format!("{:?}", asked.place.home()),
-            asked.place.export.key.clone(),
-        ];
-        if let Some(rights) = &asked.rights {
-            parts.push(rights.level.number().to_string());
-            parts.extend(rights.scopes.iter().cloned());
+        Reading {
+            policy,
+            issuer,
+            wish: wish(self.which, object),
+            labels: BTreeMap::new(),
         }
-        Ok(Wish {
-            print: Fingerprint::of(parts.iter().map(String::as_str)),
-            // Made when it is asked for: how long a token must live depends on the time.
-            order: Value::Null,
-            target: Some(SecretName::from(asked.secret.as_str())),
-            adopt: asked.adopt,
-            keys: vec![asked.place.export.key],
-            annotations: asked.annotations,
-        })
     }
 
     fn order(&self, object: &DynamicObject, _wish: Wish, now: Timestamp) -> Value {

@@ -27,7 +27,7 @@ use crate::rotation::events::{self, Happening, Note};
 use crate::rotation::kind::tells_plainly;
 use crate::rotation::policy::annotated;
 use crate::rotation::report::Report;
-use crate::rotation::{About, Kind, LeftVersion, Predecessor, Terms, Voice, WhereToLook, Wish};
+use crate::rotation::{About, Kind, LeftVersion, Predecessor, Reading, Voice, WhereToLook, Wish};
 
 mod spec;
 mod status;
@@ -147,6 +147,50 @@ fn wished_end(object: &DynamicObject, current: &Entry) -> Option<Timestamp> {
     earlier.then_some(wished)
 }
 
+/// What the spec asks for, or what is wrong with it or with the annotations beside it.
+fn wish(object: &DynamicObject, wrong_annotations: &[String]) -> Result<Wish, Refusal> {
+    let spec = spec(object)?;
+    if !wrong_annotations.is_empty() {
+        return Err(invalid(format!(
+            "annotations: {}",
+            wrong_annotations.join("; ")
+        )));
+    }
+    let order = keystone::Wish {
+        roles: roles(&spec),
+        unrestricted: spec.unrestricted,
+        access_rules: rules(&spec),
+        days: u32::try_from(spec.expiration_days).unwrap_or_default(),
+        description: format!(
+            "Created by Keyward for KeystoneApplicationCredential {}/{} (user: {})",
+            object.namespace().unwrap_or_default(),
+            object.name_any(),
+            spec.user_name
+        ),
+    };
+    Ok(Wish {
+        print: print(object, &spec),
+        order: json!(order),
+        target: None,
+        adopt: false,
+        keys: Vec::new(),
+        annotations: BTreeMap::new(),
+    })
+}
+
+fn labels(object: &DynamicObject) -> BTreeMap<String, String> {
+    let service: String = service(object).chars().take(63).collect();
+    let service = service.trim_end_matches(|last: char| !last.is_ascii_alphanumeric());
+    [
+        ("application-credentials", "true"),
+        ("application-credential-service", service),
+        ("app-credential-service", service),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .collect()
+}
+
 #[async_trait]
 impl Kind for AppCred {
     fn about(&self) -> &About {
@@ -165,39 +209,14 @@ impl Kind for AppCred {
         Some(self)
     }
 
-    fn terms(&self, object: &DynamicObject) -> Terms {
-        Terms {
-            policy: annotated(object, Policy::default()).0,
+    fn read(&self, object: &DynamicObject) -> Reading {
+        let (policy, wrong) = annotated(object, Policy::default());
+        Reading {
+            policy,
             issuer: keystone::ISSUER,
+            wish: wish(object, &wrong),
+            labels: labels(object),
         }
-    }
-
-    fn wish(&self, object: &DynamicObject) -> Result<Wish, Refusal> {
-        let spec = spec(object)?;
-        let (_, wrong) = annotated(object, Policy::default());
-        if !wrong.is_empty() {
-            return Err(invalid(format!("annotations: {}", wrong.join("; "))));
-        }
-        let order = keystone::Wish {
-            roles: roles(&spec),
-            unrestricted: spec.unrestricted,
-            access_rules: rules(&spec),
-            days: u32::try_from(spec.expiration_days).unwrap_or_default(),
-            description: format!(
-                "Created by Keyward for KeystoneApplicationCredential {}/{} (user: {})",
-                object.namespace().unwrap_or_default(),
-                object.name_any(),
-                spec.user_name
-            ),
-        };
-        Ok(Wish {
-            print: print(object, &spec),
-            order: json!(order),
-            target: None,
-            adopt: false,
-            keys: Vec::new(),
-            annotations: BTreeMap::new(),
-        })
     }
 
     /// The grace period before the end: that of the version itself, the one that a shortened life would give it now,
@@ -241,19 +260,6 @@ impl Kind for AppCred {
             .collect();
         names.dedup();
         names.into_iter().map(SecretName::from).collect()
-    }
-
-    fn labels(&self, object: &DynamicObject) -> BTreeMap<String, String> {
-        let service: String = service(object).chars().take(63).collect();
-        let service = service.trim_end_matches(|last: char| !last.is_ascii_alphanumeric());
-        [
-            ("application-credentials", "true"),
-            ("application-credential-service", service),
-            ("app-credential-service", service),
-        ]
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .collect()
     }
 }
 
@@ -315,7 +321,7 @@ impl Predecessor for AppCred {
         names.extend(field(object, "previousSecretName").map(str::to_owned));
         names.sort_unstable();
         names.dedup();
-        let labels = self.labels(object);
+        let labels = labels(object);
         let service = &labels["application-credential-service"];
         WhereToLook {
             labels: Some(format!("application-credential-service={service}")),
