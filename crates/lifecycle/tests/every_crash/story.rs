@@ -26,7 +26,12 @@ impl fmt::Display for Story {
 
 impl Story {
     pub fn of(run: &Run, way: &[(World, Event)], end: &World, tail: &[World]) -> Self {
-        let mut lines: Vec<String> = way.iter().map(|(w, event)| tell(run, w, *event)).collect();
+        let afterwards = way.iter().skip(1).map(|(w, _)| w).chain([end]);
+        let mut lines: Vec<String> = way
+            .iter()
+            .zip(afterwards)
+            .map(|((w, event), after)| tell(run, w, *event) + taken(run, w, *event, after))
+            .collect();
         lines.push(format!("Then: {}", picture(run, end)));
         if tail.len() > 1 {
             lines.push("From here on no fault happens, consumers behave, and still:".into());
@@ -47,6 +52,32 @@ impl Story {
             }
         }
         Self { lines }
+    }
+}
+
+/// Of a write of the ledger: whether it took.
+fn taken(run: &Run, before: &World, event: Event, after: &World) -> &'static str {
+    let Event::Does(p, Fate::Answered) = event else {
+        return "";
+    };
+    match operator::next(run, before, p).0 {
+        Act::Do(request) if request.verb == Verb::Record => {
+            if after.resource.ledger == request.ledger {
+                ""
+            } else {
+                ": refused, somebody was faster"
+            }
+        }
+        Act::Do(_)
+        | Act::Issued
+        | Act::Resource
+        | Act::Predecessor
+        | Act::Works(_)
+        | Act::Ended(_)
+        | Act::Referrers(_)
+        | Act::Gone(..)
+        | Act::Rest(..)
+        | Act::Beyond => "",
     }
 }
 
