@@ -111,6 +111,7 @@ reasons! {
     RootCredentialLost: NeedsAPerson = "the self-rotating credential no longer works and its successor was lost; put a working value into the Secret",
     BootstrapReverted: NeedsAPerson = "the value in the Secret is not the one Keyward wrote, and the issuer refuses it, as when a tool brings an old one back; it is never used to rotate; put a working value into the Secret and keep the tool from it",
     RotationUnconfirmed: NeedsAPerson = "a self-rotation was begun and its outcome is not known; the value in the Secret still works and is never used to rotate a second time; put a fresh value into the Secret",
+    ValueOfAnotherIssuer: NeedsAPerson = "the spec points to another issuer than the one that made the value in the Secret, and the value is not shown to anybody else; put a value of the new issuer into the Secret, or point the spec back",
     InvalidSpec: NeedsAPerson = "the spec cannot be served as it stands",
     InvalidGracePeriod: NeedsAPerson = "the grace period is not shorter than the shortest gap of the schedule",
     ScheduleInvalid: NeedsAPerson = "the schedule cannot be read",

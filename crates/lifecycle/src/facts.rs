@@ -391,6 +391,9 @@ pub struct Stored {
     /// Of a self-rotating credential: the version that the value in it may have been rotated into.
     #[serde(default)]
     pub claim: Option<Version>,
+    /// Of a self-rotating credential: the spec points to another issuer by now than the one that made its value.
+    #[serde(default)]
+    pub elsewhere: bool,
     /// The value is there and is the one we wrote; of a draft, the one whose digest the ledger has; of a self-rotating
     /// credential, the one that was there when the Secret was reserved last.
     #[serde(default = "yes")]
@@ -469,6 +472,9 @@ pub enum Verdict {
 pub struct InHand {
     pub version: Version,
     pub id: IssuedId,
+    /// A write of it was sent whose answer never came: it may still land.
+    #[serde(default)]
+    pub maybe_stored: bool,
 }
 
 /// Why something could not be done or found out. Never contains a value, an address with a query, or a remote text.

@@ -49,8 +49,13 @@ pub enum Step {
     /// Stores a freshly chosen value where only we look, before the issuer hears of it. Finding one there is as good.
     Draft(Version),
     /// In place: reserves the Secret for this version, so that a late write of another fails. Only if the Secret is
-    /// still as it was read; for a self-rotating credential the value in it is taken note of in the same write.
-    Claim(Version),
+    /// still as it was read.
+    Claim {
+        version: Version,
+        /// The value in it is what the version will be rotated from: all that can be asked is asked before, and the value
+        /// is taken note of in the same write.
+        with_its_value: bool,
+    },
     /// Asks the issuer for a credential with this version's mark. Sent once; never re-sent by the transport.
     Mint(Version),
     /// Puts value and record of this version into its Secret, complete, in one write.
@@ -154,7 +159,7 @@ impl Step {
     /// What suffers when this step fails.
     pub fn purpose(&self) -> Purpose {
         match self {
-            Self::Draft(_) | Self::Claim(_) | Self::Mint(_) | Self::Store(_) => Purpose::Mint,
+            Self::Draft(_) | Self::Claim { .. } | Self::Mint(_) | Self::Store(_) => Purpose::Mint,
             Self::Fence { version, .. }
             | Self::Revoke { version, .. }
             | Self::Release { version, .. }
@@ -177,7 +182,7 @@ impl Step {
         match self {
             Self::Record { change, .. } => change.name(),
             Self::Draft(_) => "draft",
-            Self::Claim(_) => "claim",
+            Self::Claim { .. } => "claim",
             Self::Mint(_) => "mint",
             Self::Store(_) => "store",
             Self::Mirror => "mirror",
@@ -200,7 +205,7 @@ impl Step {
     pub fn version(&self) -> Option<Version> {
         match self {
             Self::Draft(version)
-            | Self::Claim(version)
+            | Self::Claim { version, .. }
             | Self::Mint(version)
             | Self::Store(version)
             | Self::Fence { version, .. }

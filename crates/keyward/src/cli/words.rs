@@ -80,7 +80,7 @@ pub(crate) fn step(step: &Step) -> String {
         Step::Draft(version) => {
             format!("choose the value of version {version} and store it as a draft")
         }
-        Step::Claim(version) => format!("reserve the Secret for version {version}"),
+        Step::Claim { version, .. } => format!("reserve the Secret for version {version}"),
         Step::Mint(version) => format!("mint version {version} at the issuer"),
         Step::Store(version) => format!("store version {version} in its Secret"),
         Step::Mirror => "write status, so that consumers learn of the current version".into(),
@@ -215,6 +215,10 @@ const REMEDIES: &[(Because, &str)] = &[
     (
         Because::BootstrapReverted,
         "put a working value into the Secret, and keep whatever restored the old one from doing so",
+    ),
+    (
+        Because::ValueOfAnotherIssuer,
+        "put a value of the new issuer into the Secret, or point the spec back",
     ),
     (
         Because::InvalidGracePeriod,

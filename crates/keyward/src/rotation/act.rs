@@ -33,7 +33,10 @@ pub async fn act(
     match step {
         Step::Record { change, ledger } => record(world, observed, *change, ledger).await,
         Step::Draft(version) => draft(world, observed, *version).await,
-        Step::Claim(version) => claim(world, observed, *version).await,
+        Step::Claim {
+            version,
+            with_its_value,
+        } => claim(world, observed, *version, *with_its_value).await,
         Step::Mint(version) => mint(world, observed, *version).await,
         Step::Store(version) => store(world, observed, *version).await,
         Step::Mirror => report::write(world, observed, decision).await,

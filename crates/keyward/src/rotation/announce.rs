@@ -53,7 +53,7 @@ pub(super) fn of_step(observed: &Observation, step: &Step, decision: &Decision) 
         },
         Step::Store(version) => Happening::Stored { version: *version },
         Step::Draft(_)
-        | Step::Claim(_)
+        | Step::Claim { .. }
         | Step::Mint(_)
         | Step::Mirror
         | Step::Fence { .. }

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{Patch, PostParams};
-use lifecycle::{Because, Minting, Refusal, SecretName, Version};
+use lifecycle::{Because, Refusal, SecretName, Version};
 use serde_json::json;
 
 use super::act::manager;
@@ -21,6 +21,7 @@ pub(super) async fn claim(
     world: &World,
     observed: &mut Observation,
     version: Version,
+    with_its_value: bool,
 ) -> Result<(), Fault> {
     let act = "reserving the Secret";
     let Ok(wish) = observed.reading().wish.clone() else {
@@ -40,7 +41,7 @@ pub(super) async fn claim(
             .is_some_and(|stored| stored.version < version)
         {
             try_dry(world, observed, &known, &wish).await?;
-            if rotates_itself(observed) {
+            if with_its_value {
                 // A reservation that nobody follows up needs a person. So everything that can be asked is asked before,
                 // as late as can be; that the value is still the one asked about, the write below makes sure.
                 prepare(world, observed, version).await?;
@@ -51,7 +52,7 @@ pub(super) async fn claim(
             // Somebody made its record unreadable: without a number it is one that is reserved and still to be filled.
             annotations[names::VERSION] = json!(null);
         }
-        if let Some(digest) = digest_when_claimed(observed, &known) {
+        if with_its_value && let Some(digest) = secrets::digest_now(&known, &observed.object) {
             annotations[names::DIGEST] = digest.into();
         }
         let patch = json!({ "metadata": {
@@ -85,7 +86,9 @@ pub(super) async fn claim(
             observed.saw_secret(created);
             tried
         }
-        Err(Fault::Outrun(_)) => take_over(world, observed, &target, version, &wish).await,
+        Err(Fault::Outrun(_)) => {
+            take_over(world, observed, &target, &wish, version, with_its_value).await
+        }
         Err(fault) => Err(fault),
     }
 }
@@ -115,28 +118,14 @@ async fn try_dry(
         .map(|_| ())
 }
 
-/// A value that rotates itself is used for that once, so the claim says which value it was made on: when a person puts
-/// another there, the claim no longer speaks of it.
-fn digest_when_claimed(observed: &Observation, target: &Secret) -> Option<String> {
-    rotates_itself(observed)
-        .then(|| secrets::digest_now(target, &observed.object))
-        .flatten()
-}
-
-fn rotates_itself(observed: &Observation) -> bool {
-    match observed.reading().issuer.minting {
-        Minting::SelfRotating => true,
-        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => false,
-    }
-}
-
 /// A Secret that is not ours stands there. Only its owner's word, on the Secret itself, makes it ours.
 async fn take_over(
     world: &World,
     observed: &mut Observation,
     target: &SecretName,
-    version: Version,
     wish: &Wish,
+    version: Version,
+    with_its_value: bool,
 ) -> Result<(), Fault> {
     let act = "taking over the Secret";
     let api = world.secrets(&observed.namespace());
@@ -162,7 +151,7 @@ async fn take_over(
     }
     obstacle::has_name(world, kind, object);
     let mut ours = secrets::adopted(kind, object, &found, version, &wish.keys);
-    if let Some(digest) = digest_when_claimed(observed, &ours) {
+    if with_its_value && let Some(digest) = secrets::digest_now(&ours, object) {
         ours.annotations_mut().insert(names::DIGEST.into(), digest);
     }
     let seen = world

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use lifecycle::{
     Bearer, Cluster, Delivery, Entry, Facts, Fingerprint, InHand, Ledger, LedgerState, Minting,
-    Process, Resource, Role, Wanted,
+    Process, Resource, Role, Version, Wanted,
 };
 
 use super::observe::Observation;
@@ -52,6 +52,7 @@ fn process(observed: &Observation, cluster: &Cluster) -> Process {
         in_hand: fresh.filter(|fresh| fresh.minted_here).map(|fresh| InHand {
             version: fresh.version,
             id: fresh.id.clone(),
+            maybe_stored: fresh.maybe_stored,
         }),
         uncounted: observed.uncounted.with(inputs),
         ..observed.process.clone()
@@ -68,6 +69,7 @@ fn own_secrets(observed: &Observation, resource: Option<&Resource>) -> Vec<lifec
             .iter()
             .any(|damaged| damaged.awaits(&one.uid));
         one.disputed = observed.disputed.contains(&one.uid);
+        one.elsewhere = one.role == Role::Target && made_elsewhere(observed, one.version);
         if one.role == Role::Draft
             && let Some(intent) = intent.filter(|intent| intent.version == one.version)
             && let Some(chosen) = &intent.chosen
@@ -79,6 +81,22 @@ fn own_secrets(observed: &Observation, resource: Option<&Resource>) -> Vec<lifec
         Some(one)
     };
     observed.secrets.iter().filter_map(read).collect()
+}
+
+/// Whether a value that replaces itself is of another issuer than the spec points to by now. One that a person brought is
+/// for where it points.
+fn made_elsewhere(observed: &Observation, version: Version) -> bool {
+    match observed.reading().issuer.minting {
+        Minting::SelfRotating => {}
+        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => {
+            return false;
+        }
+    }
+    let access = observed.kind.access();
+    let home = observed
+        .as_minted(version)
+        .filter(|_| observed.holds_as_minted(version));
+    home.is_some_and(|home| access.place(&home) != access.place(&observed.object))
 }
 
 /// What a draft was to be asked for with, by the spec that it records: whoever may write it may write another, which leads

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lifecycle::{Issued, Known, Minting, Role, Trouble, TroubleKind, Version};
+use lifecycle::{Issued, Known, Minting, Trouble, TroubleKind, Version};
 use sources::{Order, Source};
 
 use super::ask::open;
@@ -94,7 +94,6 @@ fn order(
         observed.reading().wish.clone().map_err(|refusal| {
             Fault::Issuer(Trouble::new(TroubleKind::Rejected, refusal.detail))
         })?;
-    keep_it_at_home(observed)?;
     let draft = observed.draft_of(version);
     let now = world.now();
     Ok(Order {
@@ -107,30 +106,4 @@ fn order(
         wish: observed.kind.order(&observed.object, wish, now),
         now,
     })
-}
-
-/// A value that replaces itself is shown only to the issuer that it is of. Where the spec points elsewhere by now, a
-/// value of that place has to be brought first.
-fn keep_it_at_home(observed: &Observation) -> Result<(), Fault> {
-    match observed.reading().issuer.minting {
-        Minting::SelfRotating => {}
-        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => {
-            return Ok(());
-        }
-    }
-    let stored = super::observe::stored(observed.kind.as_ref(), &observed.secrets);
-    let target = stored.iter().find(|stored| stored.role == Role::Target);
-    let home = target
-        .filter(|target| observed.holds_as_minted(target.version))
-        .and_then(|target| observed.as_minted(target.version));
-    match home {
-        Some(home)
-            if observed.kind.access().place(&home)
-                != observed.kind.access().place(&observed.object) =>
-        {
-            let detail = "the spec points to another issuer than the value in the Secret is of; put a value of that issuer into the Secret";
-            Err(Fault::Issuer(Trouble::new(TroubleKind::Rejected, detail)))
-        }
-        Some(_) | None => Ok(()),
-    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
-use lifecycle::{Because, Decision, Minting, Next, Severity, Step, Trouble, View, Wait, decide};
+use lifecycle::{Because, Decision, Next, Severity, Step, View, Wait, decide};
 
 use super::act::act;
 use super::ask::ask;
@@ -223,7 +223,7 @@ async fn perform(
             if is_for_the_queue(step) {
                 return Err(fault);
             }
-            observed.process.failed = Some((step.purpose(), trouble_with(observed, step, &fault)));
+            observed.process.failed = Some((step.purpose(), fault.to_trouble()));
             Ok(())
         }
     }
@@ -251,7 +251,7 @@ fn is_for_the_queue(step: &Step) -> bool {
         | Step::Unprotect { .. }
         | Step::Unguard => true,
         Step::Draft(_)
-        | Step::Claim(_)
+        | Step::Claim { .. }
         | Step::Mint(_)
         | Step::Store(_)
         | Step::Fence { .. }
@@ -263,22 +263,6 @@ fn is_for_the_queue(step: &Step) -> bool {
         | Step::Mend { .. }
         | Step::Annotate
         | Step::Warn { .. } => false,
-    }
-}
-
-/// What the rules are told. A value that is shown once, and that the API server does not take, is good for nothing;
-/// unless an earlier write of it may still land.
-fn trouble_with(observed: &Observation, step: &Step, fault: &Fault) -> Trouble {
-    let trouble = fault.to_trouble();
-    let fresh = observed.in_hand.as_ref();
-    let refused = matches!(fault, Fault::Refused { .. }) && matches!(step, Step::Store(_));
-    let shown_once = observed.reading().issuer.minting == Minting::ShownOnce;
-    if !refused || !shown_once || fresh.is_none_or(|fresh| fresh.maybe_stored) {
-        return trouble;
-    }
-    Trouble {
-        because: Some(Because::ExportFailed),
-        ..trouble
     }
 }
 

@@ -615,6 +615,7 @@ pub fn read(kind: &dyn Kind, secret: &Secret) -> Option<Stored> {
         adopted: is_adopted(secret),
         damaged: false,
         disputed: false,
+        elsewhere: false,
         holders: secret
             .finalizers()
             .iter()

@@ -237,7 +237,7 @@ pub(super) fn reserve(s: &Scene, version: Version) -> Option<Choice> {
             Some(Choice::rest(Because::Outrun))
         }
         Some(target) if target.claim == Some(version) => None,
-        Some(_) | None => Some(Choice::act(Step::Claim(version), Because::Stored)),
+        Some(_) | None => Some(Choice::act(s.claim(version), Because::Stored)),
     }
 }
 
@@ -332,7 +332,7 @@ fn store(s: &Scene, intent: &Intent) -> Choice {
             },
             because: Because::HeldByConsumers,
         },
-        None if s.in_place() => Choice::act(Step::Claim(intent.version), intent.cause),
+        None if s.in_place() => Choice::act(s.claim(intent.version), intent.cause),
         Some(_) | None => Choice::act(Step::Store(intent.version), intent.cause),
     }
 }
@@ -358,16 +358,17 @@ fn give_up_refused(s: &Scene, wanted: &Wanted) -> Choice {
 }
 
 /// The API server does not take the value, and nobody else has it: it is good for nothing, so the attempt is given up,
-/// and what it made is an orphan from now on. Only where the old version still serves: what a credential was rotated
-/// into is kept and written until it is stored.
+/// and what it made is an orphan from now on. Not if an earlier write of it may still land. Only where the old version still
+/// serves: what a credential was rotated into is kept and written until it is stored.
 pub(super) fn give_up_what_cannot_be_stored(s: &Scene) -> Option<Choice> {
     let (Purpose::Mint, trouble) = s.facts.process.failed.as_ref()? else {
         return None;
     };
     let intent = s.ledger.intent.as_ref()?;
-    let shown_once =
-        s.facts.cluster.issuer.minting == Minting::ShownOnce && holds(s, intent.version);
-    if !shown_once || trouble.because != Some(Because::ExportFailed) {
+    let fresh = s.facts.process.in_hand.as_ref()?;
+    let shown_once = s.facts.cluster.issuer.minting == Minting::ShownOnce;
+    let refused = trouble.kind == TroubleKind::Cluster;
+    if !shown_once || !refused || fresh.version != intent.version || fresh.maybe_stored {
         return None;
     }
     let mut ledger = s.ledger.clone();

@@ -547,7 +547,7 @@ pub(super) fn sweep_orphans(s: &Scene, waits: &mut Waits) -> Option<Choice> {
 fn reserve_against(s: &Scene, orphan: Version) -> Option<Choice> {
     let current = s.ledger.current.as_ref()?;
     let beyond = Some(orphan.next_attempt()).filter(|next| *next <= s.ledger.high);
-    let step = Step::Claim(beyond.unwrap_or(current.version));
+    let step = s.claim(beyond.unwrap_or(current.version));
     Some(Choice::act(step, Because::OrphanFound))
 }
 

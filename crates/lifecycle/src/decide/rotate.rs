@@ -21,7 +21,7 @@ const ROTATION_TAKES: SignedDuration = SignedDuration::from_mins(5);
 pub(super) fn rotate_itself(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
     let Some(now_stored) = s.target().map(|target| target.version) else {
         // What a person put there is made ours before it is tried, and not yet reserved for a rotation.
-        return Choice::act(Step::Claim(Version::default()), intent.cause);
+        return Choice::act(s.claim(Version::default()), intent.cause);
     };
     match answer(s.facts.answers.works.as_ref(), now_stored) {
         None => Choice::ask(Question::Works(now_stored), intent.cause),
@@ -29,6 +29,10 @@ pub(super) fn rotate_itself(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choi
         Some(Ok(Verdict::Refused)) => Choice::rest(lost_or_reverted(s)),
         Some(Ok(Verdict::Works)) if spent_by_another(s, intent) => {
             Choice::rest(Because::RotationUnconfirmed)
+        }
+        // A value is shown only to the issuer that made it.
+        Some(Ok(Verdict::Works)) if s.target().is_some_and(|target| target.elsewhere) => {
+            Choice::rest(Because::ValueOfAnotherIssuer)
         }
         Some(Ok(Verdict::Works)) if s.facts.process.mine == Some(intent.version) => {
             note_what_was_brought(s, intent)
@@ -96,7 +100,7 @@ pub(super) fn free_a_refused_value(s: &Scene, _: &mut Waits) -> Option<Choice> {
     let frees = refused
         && s.facts.cluster.issuer.minting == Minting::SelfRotating
         && !holds(s, intent.version);
-    frees.then(|| Choice::act(Step::Claim(target.version), reason_for(trouble.kind)))
+    frees.then(|| Choice::act(s.claim(target.version), reason_for(trouble.kind)))
 }
 
 /// The request of another process may be under way, and its answer about to be stored: before that has had its time,

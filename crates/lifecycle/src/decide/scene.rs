@@ -2,8 +2,8 @@ use jiff::Timestamp;
 
 use crate::schedule::{later, retry_at};
 use crate::{
-    Because, Change, Delivery, Entry, Facts, Holder, Issued, Known, Ledger, Listing, Next, Purpose,
-    Question, Resource, Role, Setback, Step, Stored, Trouble, TroubleKind, Version, Wait,
+    Because, Change, Delivery, Entry, Facts, Holder, Issued, Known, Ledger, Listing, Minting, Next,
+    Purpose, Question, Resource, Role, Setback, Step, Stored, Trouble, TroubleKind, Version, Wait,
 };
 
 /// More than this is for the log.
@@ -221,6 +221,19 @@ impl Scene<'_> {
     pub(super) fn draft(&self, version: Version) -> Option<&Stored> {
         let mut secrets = self.facts.cluster.secrets.iter();
         secrets.find(|stored| stored.version == version && is_draft(stored) && stored.intact)
+    }
+
+    /// Reserves the one Secret of in-place delivery. What replaces itself is made from the value in it, and used for that
+    /// once: the reservation says which value it was made on.
+    pub(super) fn claim(&self, version: Version) -> Step {
+        let with_its_value = match self.facts.cluster.issuer.minting {
+            Minting::SelfRotating => true,
+            Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => false,
+        };
+        Step::Claim {
+            version,
+            with_its_value,
+        }
     }
 
     /// The one Secret of in-place delivery.

@@ -338,9 +338,7 @@ pub fn send(run: &Run, w: &mut World, index: usize, request: Request, fate: Fate
         Fate::Refused if request.verb == Verb::Annotate => true,
         Fate::Refused => {
             let o = &mut w.operators[index];
-            o.failed = Failed::Storing {
-                maybe_stored: o.maybe_stored,
-            };
+            o.failed = Failed::Storing;
             true
         }
         Fate::UnderWay => {

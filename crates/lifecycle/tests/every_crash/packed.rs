@@ -108,7 +108,7 @@ impl Hash for Operator {
             Failed::MintingDenied => (2, 0),
             Failed::Revoking(version) => (3, version),
             Failed::Sweeping => (4, 0),
-            Failed::Storing { maybe_stored } => (5, u8::from(maybe_stored)),
+            Failed::Storing => (5, 0),
             Failed::RevokingDenied(version) => (6, version),
             Failed::SweepingDenied => (7, 0),
         };

@@ -6,9 +6,9 @@ mod requests;
 
 use jiff::Timestamp;
 use lifecycle::{
-    Answer, Answers, Because, Cluster, Entry, Facts, InHand, Issued, Known, Ledger, LedgerState,
-    LeftCredential, LeftSecret, Minting, Process, Purpose, Resource, Role, SecretUid, Stored,
-    Trouble, TroubleKind, Verdict, Wanted,
+    Answer, Answers, Cluster, Entry, Facts, InHand, Issued, Known, Ledger, LedgerState,
+    LeftCredential, LeftSecret, Process, Purpose, Resource, Role, SecretUid, Stored, Trouble,
+    TroubleKind, Verdict, Wanted,
 };
 
 use crate::configurations::{Configuration, Lie};
@@ -83,7 +83,7 @@ pub fn facts(
         .secrets
         .iter()
         .filter(|secret| secret.kind != Kind::Nothing && !secret.is_left_by_predecessor())
-        .map(|secret| stored(c, secret))
+        .map(|secret| stored(c, secret, ledger.as_deref()))
         .collect();
     // As the engine reads them: oldest first, and a copy is younger than what it was made from.
     let forged = |stored: &Stored| stored.name.as_str().ends_with(FORGED_NAME);
@@ -145,9 +145,10 @@ pub fn facts(
             in_hand: o.holds_something().then(|| InHand {
                 version: version(o.in_hand.0),
                 id: names.ids[usize::from(o.in_hand.1)].clone(),
+                maybe_stored: o.maybe_stored,
             }),
             mine,
-            stored: stored_here(c, o),
+            stored: stored_here(c, o, ledger.as_deref()),
             duplicate: o.duplicate,
             revoked: versions(o.revoked),
             warned: versions(o.warned),
@@ -155,9 +156,7 @@ pub fn facts(
                 Failed::No => None,
                 Failed::Minting => Some((Purpose::Mint, unreachable_now())),
                 Failed::MintingDenied => Some((Purpose::Mint, denied())),
-                Failed::Storing { maybe_stored } => {
-                    Some((Purpose::Mint, not_stored(c, maybe_stored)))
-                }
+                Failed::Storing => Some((Purpose::Mint, Trouble::new(TroubleKind::Cluster, ""))),
                 Failed::Revoking(v) => {
                     Some((Purpose::RetireVersion(version(v)), unreachable_now()))
                 }
@@ -173,7 +172,7 @@ pub fn facts(
 }
 
 /// The Secrets that this pass stored.
-fn stored_here(c: &Configuration, o: &Operator) -> Vec<SecretUid> {
+fn stored_here(c: &Configuration, o: &Operator, ledger: Option<&Ledger>) -> Vec<SecretUid> {
     let believes_all = matches!(
         c.lie,
         Some(Lie::PublishesWhatItDidNotStore | Lie::SecretTiedToItsIdOnly)
@@ -186,7 +185,9 @@ fn stored_here(c: &Configuration, o: &Operator) -> Vec<SecretUid> {
         Kind::Draft | Kind::Nothing => false,
     };
     let stored = o.secrets.iter().filter(here);
-    stored.map(|secret| uid_of(secret).clone()).collect()
+    stored
+        .map(|secret| uid_of(secret, ledger).clone())
+        .collect()
 }
 
 /// What stands in the annotation of a copy: the other's version, with its credential and Secret.
@@ -224,7 +225,7 @@ fn left_by_predecessor(c: &Configuration, o: &Operator) -> Option<Vec<LeftSecret
         .filter(|secret| secret.is_left_by_predecessor());
     let as_left = |secret: &Secret| LeftSecret {
         secret: names().secrets[&secret.name()].0.clone(),
-        uid: uid_of(secret).clone(),
+        uid: uid_of(secret, None).clone(),
         guarded: secret.guarded,
         credential: can_be_a_version(secret, o).then(|| LeftCredential {
             current: secret.credential == o.resource.status,
@@ -247,17 +248,23 @@ fn annotations_due(o: &Operator) -> bool {
     !o.annotated && o.secrets.iter().any(due)
 }
 
-/// The uid of the Secret that this is a copy of.
-fn uid_of(copy: &Secret) -> &'static SecretUid {
-    let (_, uid, old) = &names().secrets[&copy.name()];
-    if copy.vanished { old } else { uid }
+/// The uid of the Secret that this is a copy of. One that vanished since may have a successor of the same name; but what the
+/// ledger was told of while it was there is in the ledger by its uid.
+fn uid_of(copy: &Secret, ledger: Option<&Ledger>) -> &'static SecretUid {
+    let (name, uid, old) = &names().secrets[&copy.name()];
+    let mut recorded = ledger.into_iter().flat_map(Ledger::entries);
+    if copy.vanished && !recorded.any(|entry| entry.secret == *name) {
+        old
+    } else {
+        uid
+    }
 }
 
-fn stored(c: &Configuration, secret: &Secret) -> Stored {
+fn stored(c: &Configuration, secret: &Secret, ledger: Option<&Ledger>) -> Stored {
     let names = names();
     Stored {
         name: names.secrets[&secret.name()].0.clone(),
-        uid: uid_of(secret).clone(),
+        uid: uid_of(secret, ledger).clone(),
         role: match secret.kind {
             Kind::Draft => Role::Draft,
             Kind::Final => Role::Final,
@@ -279,6 +286,7 @@ fn stored(c: &Configuration, secret: &Secret) -> Stored {
         adopted: false,
         damaged: false,
         disputed: false,
+        elsewhere: false,
         holders: holders(secret.holders),
         claim: (secret.claim > 0).then(|| version(secret.claim)),
         intact: !secret.touched,
@@ -368,19 +376,6 @@ fn denied() -> Trouble {
 
 fn unreachable_now() -> Trouble {
     Trouble::new(TroubleKind::Unreachable, "")
-}
-
-/// As the engine tells it: where the value is shown once and no write of it may still land, it is good for nothing.
-fn not_stored(c: &Configuration, maybe_stored: bool) -> Trouble {
-    let trouble = Trouble::new(TroubleKind::Cluster, "");
-    if maybe_stored || c.issuer.minting != Minting::ShownOnce {
-        return trouble;
-    }
-    Trouble {
-        kind: TroubleKind::Rejected,
-        because: Some(Because::ExportFailed),
-        ..trouble
-    }
 }
 
 fn told<T>((about, told): (V, Told), yes: T, no: T) -> Option<Answer<T>> {

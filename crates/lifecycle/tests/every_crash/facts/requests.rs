@@ -100,13 +100,34 @@ fn request(
         fresh: o.resource_fresh,
         ..Request::default()
     };
+    let recorded = ledgers.of(o.resource.ledger);
     let on_secret = |verb, uid: &SecretUid| {
         let copies = || {
             o.secrets
                 .iter()
                 .filter(|secret| secret.kind != Kind::Nothing)
         };
-        let copy = copies().find(|copy| uid_of(copy) == uid)?;
+        let is_it = |copy: &&Secret| match step {
+            // Not recorded yet, whatever the ledger has of its name.
+            Step::TakeOver { .. } | Step::Unprotect { .. } => uid_of(copy, None) == uid,
+            Step::Record { .. }
+            | Step::Draft(_)
+            | Step::Claim { .. }
+            | Step::Mint(_)
+            | Step::Store(_)
+            | Step::Mirror
+            | Step::Fence { .. }
+            | Step::Revoke { .. }
+            | Step::Sweep { .. }
+            | Step::Release { .. }
+            | Step::Discard { .. }
+            | Step::LetGo { .. }
+            | Step::Mend { .. }
+            | Step::Annotate
+            | Step::Warn { .. }
+            | Step::Unguard => uid_of(copy, recorded.as_deref()) == uid,
+        };
+        let copy = copies().find(is_it)?;
         Some(Request {
             verb,
             version: copy.version,
@@ -156,7 +177,7 @@ fn request(
             version: compact(*v)?,
             ..Request::default()
         },
-        Step::Claim(v) => Request {
+        Step::Claim { version: v, .. } => Request {
             verb: Verb::Claim,
             version: compact(*v)?,
             kind: target.map_or(Kind::Nothing, |target| target.kind),

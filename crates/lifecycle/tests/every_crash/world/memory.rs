@@ -71,10 +71,8 @@ pub enum Failed {
     No,
     Minting,
     MintingDenied,
-    /// The API server does not take what was minted; and whether an earlier write of it may still land.
-    Storing {
-        maybe_stored: bool,
-    },
+    /// The API server does not take what was minted.
+    Storing,
     Revoking(V),
     RevokingDenied(V),
     Sweeping,
