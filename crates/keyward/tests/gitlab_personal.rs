@@ -8,6 +8,7 @@ use forge::{
     EXPORT, Forge, Kind, NAME, OPERATOR, ROOT, Running, hours, minutes, stores_a_value,
     stores_or_asks, with,
 };
+use keyward::engine::Options;
 use serde_json::json;
 use testbed::apiserver::{self, Verb};
 use testbed::gitlab::{CREATE_PROJECT_TOKEN, ROTATE_SELF, Use};
@@ -268,6 +269,56 @@ async fn a_value_that_a_person_brings_is_rotated_from() {
     let current = forge.current_of(Kind::Personal, ROOT_NAME).await;
     forge.assert_live(&[current]);
     assert!(fresh.id != current && first != current);
+}
+
+/// The spec is pointed to another GitLab: the value is the first one's, and the other never sees it. A value of its own ends
+/// the wait, and so would pointing back.
+#[tokio::test]
+async fn a_value_is_not_shown_to_another_gitlab() {
+    let forge = Forge::new().await;
+    let other = forge.another("gitlab-other").await;
+    let urls = [forge.gitlab.url(), other.url()];
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let operator = forge.operator_reaching(&urls, Options::default()).await;
+    forge.create(forge.personal_token()).await;
+    forge.until_personal_settled().await;
+    forge
+        .edit(
+            Kind::Personal,
+            ROOT_NAME,
+            json!({ "spec": { "baseURL": other.url() } }),
+        )
+        .await;
+    forge
+        .until("it is told", || async {
+            let stalled = forge.condition(Kind::Personal, ROOT_NAME, "Stalled").await;
+            stalled["reason"] == "ValueOfAnotherIssuer"
+        })
+        .await;
+    other.advance(hours(19));
+    forge.live_through(&operator, hours(19)).await;
+    assert_eq!(other.faults().total(), 0, "the other was asked nothing");
+    let fresh = forge.value_in("gitlab-other", "token").await;
+    let asked = forge.faults().total();
+    forge.put(ROOT, "token", &fresh).await;
+    forge
+        .until("it is rotated from", || async {
+            let value = forge.value_in(ROOT, "token").await;
+            value != fresh && other.use_token(&value) == Use::Works
+        })
+        .await;
+    other.advance(hours(1));
+    forge.live_through(&operator, hours(1)).await;
+    assert_eq!(
+        forge.faults().total(),
+        asked,
+        "and the first sees nothing of the other's"
+    );
+    let waits = forge.ready(Kind::Personal, ROOT_NAME).await;
+    assert_eq!(
+        waits["reason"], "LoginMissing",
+        "its token has to be ended by hand, or to expire"
+    );
 }
 
 /// GL34: those who log in with it read the Secret again; they never send a rotate.

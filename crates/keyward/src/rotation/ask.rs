@@ -160,6 +160,14 @@ pub async fn open_as_minted(
     if observed.kind.access().place(&object) == observed.kind.access().place(&observed.object) {
         return open(observed);
     }
+    if !observed.logs_in_at(&object) {
+        return Err(refused(Refusal {
+            because: Because::LoginMissing,
+            detail: "the Secret holds a value of another issuer by now, which is not shown to this one; \
+                     end the credential there by hand"
+                .into(),
+        }));
+    }
     open_at(world, observed, &object).await
 }
 
@@ -198,6 +206,24 @@ pub async fn open_at(
 }
 
 impl Observation {
+    /// Whether what one logs in with is for the issuer that this spec points to. A credential that replaces itself is its own
+    /// login, and of one issuer.
+    fn logs_in_at(&self, object: &DynamicObject) -> bool {
+        match self.reading().issuer.minting {
+            Minting::SelfRotating => {}
+            Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => {
+                return true;
+            }
+        }
+        let stored = super::observe::stored(self.kind.as_ref(), &self.secrets);
+        let target = stored.iter().find(|stored| stored.role == Role::Target);
+        let home = target
+            .filter(|target| self.holds_as_minted(target.version))
+            .and_then(|target| self.as_minted(target.version));
+        let access = self.kind.access();
+        access.place(home.as_ref().unwrap_or(&self.object)) == access.place(object)
+    }
+
     /// The resource with the spec that a version was minted with, as the ledger or its Secret records it.
     pub fn as_minted(&self, version: Version) -> Option<DynamicObject> {
         let ledger = self.ledger().is();
@@ -509,13 +535,21 @@ impl Observation {
     /// The value that is stored under this version is the one that was minted: it is tried where it was minted, and
     /// shown to nobody else. One that a person brought is for where the spec points now.
     pub fn holds_as_minted(&self, version: Version) -> bool {
-        let stored = super::observe::stored(self.kind.as_ref(), &self.secrets);
+        if version == Version::default() {
+            return false;
+        }
         let fresh = self.in_hand.as_ref();
-        version != Version::default()
-            && (fresh.is_some_and(|fresh| fresh.version == version && fresh.minted_here)
-                || stored.iter().any(|stored| {
-                    stored.version == version && stored.id.is_some() && stored.intact
-                }))
+        if fresh.is_some_and(|fresh| fresh.version == version && fresh.minted_here) {
+            return true;
+        }
+        // Once the Secret is reserved, only the ledger tells that the value in it is another than the one we wrote.
+        let intent = self.ledger().is().and_then(|ledger| ledger.intent.as_ref());
+        let brought = intent.is_some_and(|intent| intent.brought);
+        let stored = super::observe::stored(self.kind.as_ref(), &self.secrets);
+        stored.iter().any(|stored| {
+            let replaced = brought && stored.role == Role::Target;
+            stored.version == version && stored.id.is_some() && stored.intact && !replaced
+        })
     }
 
     /// Id and values of a Secret that no record of ours explains, and whose credential bears nobody's mark.
