@@ -41,6 +41,16 @@ pub enum Question {
     Predecessor,
 }
 
+impl Question {
+    /// Whether answering it needs the issuer, or only the cluster.
+    pub fn is_for_the_issuer(self) -> bool {
+        match self {
+            Self::Issued | Self::Works(_) | Self::Ended(_) | Self::Gone(_) => true,
+            Self::Resource | Self::Referrers(_) | Self::Predecessor => false,
+        }
+    }
+}
+
 /// The few effects that exist. Each is one request, and safe to repeat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Step {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use clap::Args;
 use jiff::Timestamp;
-use lifecycle::{Decision, Facts, LedgerState, Next, Role, Severity, View, decide};
+use lifecycle::{Decision, Facts, LedgerState, Next, Role, Severity, View};
 use serde::Serialize;
 
 use super::exit::Failure;
@@ -19,12 +19,7 @@ use crate::engine::horizon::Horizon;
 use crate::engine::world::Clock;
 use crate::engine::{Context, Engine, Key, Options};
 use crate::rotation::Rotation;
-use crate::rotation::ask::ask;
-use crate::rotation::facts::facts;
-use crate::rotation::observe::{Memory, observe};
-
-/// More questions than any decision needs.
-const MOST_QUESTIONS: usize = 16;
+use crate::rotation::explain::{self as rotation, Explained};
 
 /// Explain one credential: what is so, what happens next and why, and who must act
 ///
@@ -108,38 +103,21 @@ async fn explain(target: &Target, ask_issuer: bool) -> Result<Explanation, Failu
         name: target.name.clone(),
         departed: None,
     };
-    // When the operator last compared the issuer with the ledger only it knows: the timed check is left out here.
-    let mut memory = Memory {
-        checked: Some(world.now()),
-        ..Memory::default()
-    };
     let context = Context {
         world,
         key: &key,
         horizon: &mut Horizon::default(),
         surprised: true,
     };
-    let mut observed = observe(&context, &target.kind, &mut memory)
+    let explained = rotation::explain(&context, &target.kind, ask_issuer)
         .await
         .map_err(|fault| Failure::of_fault(&fault))?
         .ok_or_else(|| target.missing())?;
-    let mut asked_issuer = false;
-    for _ in 0..MOST_QUESTIONS {
-        let decision = decide(&facts(&observed, world.now()));
-        let Next::Ask(question) = decision.next else {
-            break;
-        };
-        let for_issuer = words::is_for_the_issuer(question);
-        if for_issuer && !ask_issuer {
-            break;
-        }
-        asked_issuer |= for_issuer;
-        ask(world, &key, &mut observed, question, decision.because)
-            .await
-            .map_err(|fault| Failure::of_fault(&fault))?;
-    }
-    let facts = facts(&observed, world.now());
-    let decision = decide(&facts);
+    let Explained {
+        facts,
+        decision,
+        asked_issuer,
+    } = explained;
     Ok(Explanation {
         kind: target.kind.resource().kind.clone(),
         namespace: target.namespace.clone(),
@@ -211,7 +189,7 @@ fn text(explanation: &Explanation) -> String {
 
 fn next(decision: &Decision, asked_issuer: bool, now: Timestamp) -> String {
     match &decision.next {
-        Next::Ask(question) if words::is_for_the_issuer(*question) && !asked_issuer => format!(
+        Next::Ask(question) if question.is_for_the_issuer() && !asked_issuer => format!(
             "The operator will {}. Run again with --ask-issuer to see what follows.",
             words::question(*question)
         ),

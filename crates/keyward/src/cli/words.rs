@@ -62,14 +62,6 @@ pub(crate) fn question(question: Question) -> String {
     }
 }
 
-/// Whether answering needs the issuer, or only the cluster.
-pub(crate) fn is_for_the_issuer(question: Question) -> bool {
-    match question {
-        Question::Issued | Question::Works(_) | Question::Ended(_) | Question::Gone(_) => true,
-        Question::Resource | Question::Referrers(_) | Question::Predecessor => false,
-    }
-}
-
 pub(crate) fn step(step: &Step) -> String {
     match step {
         Step::Record { change, ledger } => {

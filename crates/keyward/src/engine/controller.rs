@@ -5,6 +5,9 @@ use std::fmt;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use kube::api::{ApiResource, ObjectMeta};
+use lifecycle::{Because, Wait};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::horizon::Horizon;
 use super::rights::Right;
@@ -55,6 +58,19 @@ impl fmt::Debug for Context<'_> {
     }
 }
 
+/// What a controller sees in a resource, and what it would do next. All of it can be shown: digests, never values.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Thought {
+    pub seen: Value,
+    /// The one thing to do next. `None`: rest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Value>,
+    pub because: Because,
+    /// What is not yet so, and what it hangs on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<Wait>,
+}
+
 /// Works on the resources of one kind. Several may work on the same kind, each with its own finalizer, records and part of
 /// status.
 #[async_trait]
@@ -85,6 +101,10 @@ pub trait Controller: Send + Sync + fmt::Debug {
     /// Looks at one resource and brings it to rest. Never two at once for the same key. It may be dropped at any await
     /// until it has come to an issuer, and at any await at all when the process ends.
     async fn pass(&self, context: &mut Context<'_>) -> Result<Outcome, Fault>;
+
+    /// The look and the decision of [`Controller::pass`], and nothing of what follows: for `keyward explain`. `None`: there is
+    /// no such resource, or it is no business of this controller.
+    async fn explain(&self, context: &mut Context<'_>) -> Result<Option<Thought>, Fault>;
 
     /// Whether this process has something in hand for it that nobody else has: it is seen to its end whoever leads.
     fn must_finish(&self, _key: &Key) -> bool {

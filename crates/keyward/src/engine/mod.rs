@@ -4,6 +4,7 @@
 //! resource then. Nothing here remembers anything that matters: killing the process between any two lines is the normal
 //! case.
 
+pub mod about;
 pub mod access;
 pub mod conditions;
 pub mod controller;
@@ -33,8 +34,9 @@ pub mod watch;
 pub mod work;
 pub mod world;
 
+pub use about::About;
 pub use access::{Access, Closed};
-pub use controller::{Context, Controller, Key, Outcome};
+pub use controller::{Context, Controller, Key, Outcome, Thought};
 pub use reader::{Held, Reader};
 pub use work::Engine;
 pub use world::Options;

@@ -1,5 +1,7 @@
 //! Keyward's own labels, annotations and finalizers. Kinds of the published designs bring their own beside these.
 
+use kube::api::ObjectMeta;
+
 /// What every label and annotation of ours starts with.
 pub const PREFIX: &str = "keyward.dev/";
 
@@ -68,3 +70,11 @@ pub const GUARD: &str = "keyward.dev/guard";
 
 /// Who writes: field manager and user agent.
 pub const MANAGER: &str = "keyward";
+
+/// Whether a person has stopped all work on a resource.
+pub fn is_suspended(metadata: &ObjectMeta) -> bool {
+    let notes = metadata.annotations.as_ref();
+    notes
+        .and_then(|notes| notes.get(SUSPEND))
+        .is_some_and(|note| note == "true")
+}

@@ -6,18 +6,17 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use kube::ResourceExt;
 use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use lifecycle::Because;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::effects::{Hands, perform};
 use super::plan::{Own, Plan};
-use crate::engine::controller::{Context, Controller, Outcome};
+use crate::engine::About;
+use crate::engine::controller::{Context, Controller, Outcome, Thought};
 use crate::engine::reader::Reader;
 use crate::engine::rights::Right;
-use crate::engine::status::Owned;
 use crate::engine::telling::{self, Told};
 use crate::engine::trouble::Fault;
 use crate::engine::{names, resources};
@@ -37,39 +36,12 @@ pub trait Projection: Send + Sync + fmt::Debug + 'static {
     /// Everything a plan is made from. Digests, never values.
     type Seen: Serialize + fmt::Debug + Send + Sync;
 
-    /// The word for `--controllers`.
-    fn name(&self) -> &'static str;
+    /// What is so of it whatever its resources say.
+    fn about(&self) -> &About;
 
-    fn resource(&self) -> &ApiResource;
-
+    /// Whether a resource with this metadata is any of its business.
     fn concerns(&self, _metadata: &ObjectMeta) -> bool {
         true
-    }
-
-    /// Other kinds that `look` reads.
-    fn neighbours(&self) -> Vec<ApiResource> {
-        Vec::new()
-    }
-
-    /// Other namespaces that it reads or writes in.
-    fn reaches(&self) -> &[String] {
-        &[]
-    }
-
-    /// What it may do beyond working on its own kind and reading its neighbours.
-    fn rights(&self) -> Vec<Right> {
-        Vec::new()
-    }
-
-    /// Ours on the resource.
-    fn finalizer(&self) -> &'static str;
-
-    /// Which part of status is ours.
-    fn owned(&self) -> Owned;
-
-    /// The condition that says whether all is well.
-    fn condition(&self) -> &'static str {
-        "Ready"
     }
 
     /// Reads, live, everything that the plan needs. What it reads wakes the resource when it changes.
@@ -83,6 +55,13 @@ pub trait Projection: Send + Sync + fmt::Debug + 'static {
     fn plan(&self, seen: &Self::Seen, now: Timestamp) -> Plan;
 }
 
+/// The resource, as far as it is any of our business.
+enum Read {
+    Is(Box<DynamicObject>),
+    NotOurs,
+    NotThere,
+}
+
 /// A projection that is worked for.
 #[derive(Debug)]
 pub struct Projecting<P>(P);
@@ -92,26 +71,37 @@ impl<P: Projection> Projecting<P> {
         Arc::new(Self(projection))
     }
 
+    async fn read(&self, context: &mut Context<'_>) -> Result<Read, Fault> {
+        let Some(object) = resources::read(context, self.resource()).await? else {
+            return Ok(Read::NotThere);
+        };
+        let own = Own::of(&object, self.0.about().finalizer);
+        let concerned = self.0.concerns(&object.metadata) && !own.leaving;
+        Ok(if own.guarded || concerned {
+            Read::Is(Box::new(object))
+        } else {
+            Read::NotOurs
+        })
+    }
+
     /// One look, and the plan that it leads to.
     async fn think(
         &self,
         context: &mut Context<'_>,
         object: &DynamicObject,
-    ) -> Result<Plan, Fault> {
+    ) -> Result<(Option<P::Seen>, Plan), Fault> {
         let (world, key) = (context.world, context.key);
-        if object
-            .annotations()
-            .get(names::SUSPEND)
-            .is_some_and(|text| text == "true")
-        {
-            return Ok(Plan::rest(Because::Suspended, Value::Null));
+        if names::is_suspended(&object.metadata) {
+            return Ok((None, Plan::rest(Because::Suspended, Value::Null)));
         }
-        let mut reader = Reader::reaching(world, &key.namespace, self.0.reaches());
+        let mut reader = Reader::reaching(world, &key.namespace, self.reaches());
         let seen = self.0.look(object, &mut reader).await;
         let (inputs, _) = reader.finish();
         world.inputs.depends_on(key, &inputs);
         context.horizon.inputs = inputs;
-        Ok(self.0.plan(&seen?, world.now()))
+        let seen = seen?;
+        let plan = self.0.plan(&seen, world.now());
+        Ok((Some(seen), plan))
     }
 
     async fn tell(
@@ -121,7 +111,8 @@ impl<P: Projection> Projecting<P> {
         told: &Told,
         status: Value,
     ) -> Result<(), Fault> {
-        let what = (self.0.condition(), self.0.owned());
+        let about = self.0.about();
+        let what = (about.condition, about.owned);
         telling::tell(context, object, what, told, status).await
     }
 }
@@ -129,11 +120,11 @@ impl<P: Projection> Projecting<P> {
 #[async_trait]
 impl<P: Projection> Controller for Projecting<P> {
     fn name(&self) -> &'static str {
-        self.0.name()
+        self.0.about().name
     }
 
     fn resource(&self) -> &ApiResource {
-        self.0.resource()
+        &self.0.about().resource
     }
 
     fn concerns(&self, metadata: &ObjectMeta) -> bool {
@@ -141,35 +132,43 @@ impl<P: Projection> Controller for Projecting<P> {
     }
 
     fn neighbours(&self) -> Vec<ApiResource> {
-        self.0.neighbours()
+        self.0.about().neighbours.clone()
     }
 
     fn reaches(&self) -> &[String] {
-        self.0.reaches()
+        &self.0.about().reaches
     }
 
     fn rights(&self) -> Vec<Right> {
-        let own = Right::to_work_on(self.0.resource()).into_iter();
-        let read = self.0.neighbours();
-        let read: Vec<Right> = read.iter().map(Right::to_read).collect();
-        let told = [Right::to_tell()];
-        own.chain(read).chain(self.0.rights()).chain(told).collect()
+        self.0.about().all_rights()
+    }
+
+    async fn explain(&self, context: &mut Context<'_>) -> Result<Option<Thought>, Fault> {
+        let Read::Is(object) = self.read(context).await? else {
+            return Ok(None);
+        };
+        let (seen, plan) = self.think(context, &object).await?;
+        Ok(Some(Thought {
+            seen: json!(seen),
+            next: plan.next.map(|effect| json!(effect)),
+            because: plan.because,
+            waits: plan.waits,
+        }))
     }
 
     async fn pass(&self, context: &mut Context<'_>) -> Result<Outcome, Fault> {
         let (world, key) = (context.world, context.key);
         let mut outrun = 0;
         for _ in 0..MOST_EFFECTS {
-            let Some(object) = resources::read(context, self.0.resource()).await? else {
-                return Ok(resources::not_there(context));
+            let object = match self.read(context).await? {
+                Read::Is(object) => object,
+                Read::NotOurs => {
+                    world.forget(key);
+                    return Ok(Outcome::Done);
+                }
+                Read::NotThere => return Ok(resources::not_there(context)),
             };
-            let own = Own::of(&object, self.0.finalizer());
-            let concerned = self.0.concerns(&object.metadata) && !own.leaving;
-            if !own.guarded && !concerned {
-                world.forget(key);
-                return Ok(Outcome::Done);
-            }
-            let plan = match self.think(context, &object).await {
+            let (_, plan) = match self.think(context, &object).await {
                 Err(fault @ Fault::Refused { .. }) => {
                     let refused = Told::refused(&fault);
                     self.tell(context, &object, &refused, Value::Null).await?;
@@ -189,7 +188,7 @@ impl<P: Projection> Controller for Projecting<P> {
                 context,
                 controller: self,
                 object: &object,
-                finalizer: self.0.finalizer(),
+                finalizer: self.0.about().finalizer,
             };
             let begun = Instant::now();
             let done = perform(&hands, effect).await;

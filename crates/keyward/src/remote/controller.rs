@@ -7,18 +7,17 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
-use lifecycle::{Because, Known, Owner, Refusal, Trouble};
+use lifecycle::{Because, Known, Owner, Refusal, Severity, Trouble, Wait};
 use serde_json::{Value, json};
 use sources::Things;
 
 use super::decide::{Act, Next, Record, Seen, Wish, decide};
-use crate::engine::controller::{Context, Controller, Outcome};
+use crate::engine::controller::{Context, Controller, Outcome, Thought};
 use crate::engine::reader::Reader;
 use crate::engine::rights::Right;
-use crate::engine::status::Owned;
 use crate::engine::telling::{self, Told};
 use crate::engine::trouble::Fault;
-use crate::engine::{Closed, names, resources};
+use crate::engine::{About, Closed, names, resources};
 use crate::projection::Own;
 
 /// More acts than any thing needs in one go.
@@ -33,34 +32,11 @@ const COMPARE: SignedDuration = SignedDuration::from_hours(6);
 /// What its author writes.
 #[async_trait]
 pub trait Remote: Send + Sync + fmt::Debug + 'static {
-    /// The word for `--controllers`.
-    fn name(&self) -> &'static str;
-
-    fn resource(&self) -> &ApiResource;
-
-    /// Other kinds that say where the issuer is.
-    fn neighbours(&self) -> Vec<ApiResource> {
-        Vec::new()
-    }
-
-    /// What it may do beyond working on its own kind and reading its neighbours.
-    fn rights(&self) -> Vec<Right> {
-        Vec::new()
-    }
-
-    /// Ours on the resource.
-    fn finalizer(&self) -> &'static str;
+    /// What is so of it whatever its resources say.
+    fn about(&self) -> &About;
 
     /// The annotation in which the id is written down.
     fn record(&self) -> &'static str;
-
-    /// Which part of status is ours.
-    fn owned(&self) -> Owned;
-
-    /// The condition that says whether all is well.
-    fn condition(&self) -> &'static str {
-        "Ready"
-    }
 
     /// What the spec asks for. The id is made from the uid of the resource, or from what cannot change.
     fn wanted(&self, object: &DynamicObject, owner: &Owner) -> Result<Wish, Refusal>;
@@ -106,7 +82,8 @@ impl<R: Remote> Keeping<R> {
         };
         let noted = object.annotations().get(self.0.record());
         let seen = Seen {
-            own: Own::of(object, self.0.finalizer()),
+            own: Own::of(object, self.0.about().finalizer),
+            suspended: names::is_suspended(&object.metadata),
             record: noted.and_then(|text| serde_json::from_str(text).ok()),
             wish: self.0.wanted(object, &owner(context, object)),
             closed,
@@ -125,7 +102,7 @@ impl<R: Remote> Keeping<R> {
         object: &DynamicObject,
         record: Option<&Record>,
     ) -> Result<DynamicObject, Fault> {
-        let ours = self.0.finalizer();
+        let ours = self.0.about().finalizer;
         let others = object.finalizers().iter().filter(|one| *one != ours);
         let guard = record.map(|_| ours.to_owned());
         let finalizers: Vec<String> = others.cloned().chain(guard).collect();
@@ -138,7 +115,7 @@ impl<R: Remote> Keeping<R> {
         let api: Api<DynamicObject> = Api::namespaced_with(
             context.world.client.clone(),
             &context.key.namespace,
-            self.0.resource(),
+            self.resource(),
         );
         let params = PatchParams {
             field_manager: Some(names::MANAGER.into()),
@@ -209,28 +186,33 @@ async fn at<T>(
 #[async_trait]
 impl<R: Remote> Controller for Keeping<R> {
     fn name(&self) -> &'static str {
-        self.0.name()
+        self.0.about().name
     }
 
     fn resource(&self) -> &ApiResource {
-        self.0.resource()
+        &self.0.about().resource
     }
 
     fn neighbours(&self) -> Vec<ApiResource> {
-        self.0.neighbours()
+        self.0.about().neighbours.clone()
     }
 
     fn rights(&self) -> Vec<Right> {
-        let own = Right::to_work_on(self.0.resource()).into_iter();
-        let read = self.0.neighbours();
-        let read: Vec<Right> = read.iter().map(Right::to_read).collect();
-        let told = [Right::to_tell()];
-        own.chain(read).chain(self.0.rights()).chain(told).collect()
+        self.0.about().all_rights()
+    }
+
+    /// Without a request to the issuer: what is there it shows as not asked.
+    async fn explain(&self, context: &mut Context<'_>) -> Result<Option<Thought>, Fault> {
+        let Some(object) = resources::read(context, self.resource()).await? else {
+            return Ok(None);
+        };
+        let (seen, _) = self.observe(context, &object).await?;
+        Ok(Some(thought(&seen)))
     }
 
     async fn pass(&self, context: &mut Context<'_>) -> Result<Outcome, Fault> {
         for _ in 0..MOST_ACTS {
-            let Some(object) = resources::read(context, self.0.resource()).await? else {
+            let Some(object) = resources::read(context, self.resource()).await? else {
                 return Ok(resources::not_there(context));
             };
             let (mut seen, things) = match self.observe(context, &object).await {
@@ -294,7 +276,8 @@ impl<R: Remote> Keeping<R> {
         fault: Fault,
     ) -> Result<Outcome, Fault> {
         let told = Told::refused(&fault);
-        let what = (self.0.condition(), self.0.owned());
+        let about = self.0.about();
+        let what = (about.condition, about.owned);
         telling::tell(context, object, what, &told, Value::Null).await?;
         Err(fault)
     }
@@ -318,7 +301,8 @@ impl<R: Remote> Keeping<R> {
             return Ok(Outcome::Done);
         }
         let told = Told::of(because, &on, &detail);
-        let what = (self.0.condition(), self.0.owned());
+        let about = self.0.about();
+        let what = (about.condition, about.owned);
         telling::tell(context, object, what, &told, self.0.status(seen)).await?;
         let pause = match &seen.failed {
             Some(Trouble {
@@ -330,6 +314,36 @@ impl<R: Remote> Keeping<R> {
         Ok(Outcome::Rest {
             wake: later(context.world.now(), pause),
         })
+    }
+}
+
+fn thought(seen: &Seen) -> Thought {
+    let (next, because, on, detail) = match decide(seen) {
+        Next::Rest {
+            because,
+            detail,
+            on,
+        } => (None, because, on, detail),
+        next @ (Next::Look | Next::Blockers | Next::Do(_)) => (
+            Some(json!(next)),
+            Because::Checking,
+            Vec::new(),
+            String::new(),
+        ),
+    };
+    let wait = Wait {
+        because,
+        version: None,
+        on,
+        until: None,
+        detail,
+    };
+    let waits = next.is_none() && because.severity() > Severity::Calm;
+    Thought {
+        seen: json!(seen),
+        next,
+        because,
+        waits: waits.then_some(wait).into_iter().collect(),
     }
 }
 

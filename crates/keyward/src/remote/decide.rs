@@ -29,6 +29,7 @@ pub struct Record {
 #[derive(Debug, Clone, Serialize)]
 pub struct Seen {
     pub own: Own,
+    pub suspended: bool,
     pub record: Option<Record>,
     pub wish: Result<Wish, Refusal>,
     /// Why its issuer cannot be reached.
@@ -86,6 +87,9 @@ impl Next {
 pub fn decide(seen: &Seen) -> Next {
     let ours = |record: &&Record| record.of == seen.own.uid;
     let record = seen.record.as_ref().filter(ours);
+    if seen.suspended && (seen.own.guarded || !seen.own.leaving) {
+        return Next::rest(Because::Suspended);
+    }
     if let Some(trouble) = &seen.failed {
         return Next::trouble(trouble);
     }
@@ -184,6 +188,7 @@ mod tests {
     fn seen(leaving: bool, found: Known<Option<Found>>) -> Seen {
         let id = ThingId::from("a");
         Seen {
+            suspended: false,
             own: Own {
                 namespace: "ns".into(),
                 name: "n".into(),

@@ -7,11 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use kube::api::ApiResource;
+use lifecycle::Next;
+use serde_json::json;
 
+use super::explain::explain;
 use super::observe::Memory;
 use super::pass::{Ending, pass};
 use super::{Kind, remains};
-use crate::engine::controller::{Context, Controller, Key, Outcome};
+use crate::engine::controller::{Context, Controller, Key, Outcome, Thought};
 use crate::engine::rights::Right;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
@@ -168,6 +171,23 @@ impl Controller for Rotation {
         }
         let outcome = self.settle(world, key, &mut memory, ended?).await;
         Ok(outcome)
+    }
+
+    async fn explain(&self, context: &mut Context<'_>) -> Result<Option<Thought>, Fault> {
+        let explained = explain(context, &self.kind, false).await?;
+        Ok(explained.map(|explained| {
+            let decision = explained.decision;
+            let next = match decision.next {
+                Next::Rest { .. } => None,
+                next @ (Next::Ask(_) | Next::Do(_)) => Some(json!(next)),
+            };
+            Thought {
+                seen: json!(explained.facts),
+                next,
+                because: decision.because,
+                waits: decision.waits,
+            }
+        }))
     }
 
     fn must_finish(&self, key: &Key) -> bool {

@@ -185,7 +185,7 @@ fn resource(observed: &Observation, ledger: LedgerState, delivery: Delivery) -> 
             .any(|finalizer| finalizer == observed.kind.finalizer()),
         deleting: object.metadata.deletion_timestamp.is_some(),
         leaving_since: object.metadata.deletion_timestamp.as_ref().map(|at| at.0),
-        suspended: note(names::SUSPEND).is_some_and(|value| value == "true"),
+        suspended: names::is_suspended(&object.metadata),
         mirrored,
         named: observed.kind.voice().named_in_status(object),
         rotate: observed.kind.rotate_request(object, handled.as_deref()),

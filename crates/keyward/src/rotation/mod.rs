@@ -11,6 +11,7 @@ mod before;
 mod claim;
 mod controller;
 pub mod events;
+pub mod explain;
 pub mod facts;
 mod former;
 pub mod kind;

@@ -229,3 +229,42 @@ async fn a_spec_that_makes_no_sense_and_a_login_that_is_missing_are_told_and_men
         .await
         .unwrap();
 }
+
+#[tokio::test]
+async fn what_is_suspended_is_left_alone_until_it_is_not() {
+    let (mut run, lockers) = prepared().await;
+    run.start().await;
+    let suspended = json!({ "keyward.dev/suspend": "true" });
+    run.create(LOCKERS, "locker", json!({ "spec": { "size": 1 } }))
+        .await;
+    run.until_so("it is made", |_| ours(&lockers) == [1])
+        .await
+        .unwrap();
+    let change = |annotations: &Value, size: u32| {
+        let patch = json!({ "metadata": { "annotations": annotations }, "spec": { "size": size } });
+        let api = api(&run.cluster, LOCKERS);
+        async move {
+            let params = PatchParams::default();
+            api.patch("locker", &params, &Patch::Merge(&patch))
+                .await
+                .unwrap();
+        }
+    };
+    change(&suspended, 2).await;
+    let told = |cluster: &Cluster| says(cluster, "locker", "Suspended");
+    run.until_so("it is told", told).await.unwrap();
+    assert_eq!(ours(&lockers), [1]);
+    insta::assert_json_snapshot!(
+        "a_remote_thing_that_is_suspended",
+        run.thought("locker").await
+    );
+    let patch = json!({ "metadata": { "annotations": { "keyward.dev/suspend": null } } });
+    let params = PatchParams::default();
+    let api = api(&run.cluster, LOCKERS);
+    api.patch("locker", &params, &Patch::Merge(&patch))
+        .await
+        .unwrap();
+    run.until_so("it is changed", |_| ours(&lockers) == [2])
+        .await
+        .unwrap();
+}

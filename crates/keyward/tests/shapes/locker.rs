@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use keyward::engine::status::Owned;
-use keyward::engine::{Closed, Reader};
+use keyward::engine::{About, Closed, Reader};
 use keyward::remote::{Remote, Seen, Wish};
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::DynamicObject;
 use lifecycle::{Because, Holder, Owner, Refusal, TroubleKind};
 use serde_json::{Value, json};
 use sources::{Found, SourceError, ThingId, Things};
@@ -115,34 +114,23 @@ impl Things for Lockers {
 }
 
 #[derive(Debug)]
-pub(crate) struct Locker(ApiResource, Arc<Lockers>);
+pub(crate) struct Locker(About, Arc<Lockers>);
 
 impl Locker {
     pub(crate) fn new(lockers: Arc<Lockers>) -> Self {
-        Self(resource(LOCKERS), lockers)
+        let about = About::new("locker", resource(LOCKERS), GUARD);
+        Self(about, lockers)
     }
 }
 
 #[async_trait]
 impl Remote for Locker {
-    fn name(&self) -> &'static str {
-        "locker"
-    }
-
-    fn resource(&self) -> &ApiResource {
+    fn about(&self) -> &About {
         &self.0
-    }
-
-    fn finalizer(&self) -> &'static str {
-        GUARD
     }
 
     fn record(&self) -> &'static str {
         RECORD
-    }
-
-    fn owned(&self) -> Owned {
-        Owned::All
     }
 
     fn wanted(&self, object: &DynamicObject, _owner: &Owner) -> Result<Wish, Refusal> {

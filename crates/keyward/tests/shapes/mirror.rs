@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use keyward::engine::Reader;
 use keyward::engine::status::Owned;
 use keyward::engine::trouble::Fault;
+use keyward::engine::{About, Reader};
 use keyward::projection::{Effect, Own, Plan, Projection, SecretSeen, Target};
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::DynamicObject;
 use lifecycle::Because;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -22,11 +22,18 @@ pub(crate) const COPY: &str = "copy";
 const LABEL: &str = "test.keyward.dev/copy-of";
 
 #[derive(Debug)]
-pub(crate) struct Mirror(ApiResource, [String; 1]);
+pub(crate) struct Mirror(About);
 
 impl Mirror {
     pub(crate) fn new() -> Self {
-        Self(resource(MIRRORS), [ELSEWHERE.to_owned()])
+        let (keys, conditions) = (&["source"], &["Mirrored"]);
+        Self(About {
+            owned: Owned::Part { keys, conditions },
+            condition: "Mirrored",
+            neighbours: vec![resource(GADGETS)],
+            reaches: vec![ELSEWHERE.to_owned()],
+            ..About::new("mirror", resource(MIRRORS), GUARD)
+        })
     }
 }
 
@@ -45,33 +52,8 @@ pub(crate) struct Seen {
 impl Projection for Mirror {
     type Seen = Seen;
 
-    fn name(&self) -> &'static str {
-        "mirror"
-    }
-
-    fn resource(&self) -> &ApiResource {
+    fn about(&self) -> &About {
         &self.0
-    }
-
-    fn neighbours(&self) -> Vec<ApiResource> {
-        vec![resource(GADGETS)]
-    }
-
-    fn reaches(&self) -> &[String] {
-        &self.1
-    }
-
-    fn finalizer(&self) -> &'static str {
-        GUARD
-    }
-
-    fn owned(&self) -> Owned {
-        let (keys, conditions) = (&["source"], &["Mirrored"]);
-        Owned::Part { keys, conditions }
-    }
-
-    fn condition(&self) -> &'static str {
-        "Mirrored"
     }
 
     async fn look(&self, object: &DynamicObject, reader: &mut Reader<'_>) -> Result<Seen, Fault> {

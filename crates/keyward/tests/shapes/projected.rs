@@ -220,3 +220,29 @@ async fn refused_and_granted(is_write: bool) {
         json!([GUARD])
     );
 }
+
+/// `keyward explain` and golden files are made of this. A digest is not a value, and is not shown either.
+#[tokio::test]
+async fn what_a_projection_sees_and_plans_can_be_shown() {
+    let mut run = prepared().await;
+    run.start().await;
+    assert_eq!(
+        run.thought("mirror").await,
+        Value::Null,
+        "there is none yet"
+    );
+    run.create(MIRRORS, "mirror", json!({ "spec": { "source": "one" } }))
+        .await;
+    let waits = |cluster: &Cluster| says(cluster, "False", "HeldByConsumers");
+    run.until_so("the gadget is waited for", waits)
+        .await
+        .unwrap();
+    insta::assert_json_snapshot!("a_projection_that_waits", run.thought("mirror").await);
+    let suspend = json!({ "metadata": { "annotations": { "keyward.dev/suspend": "true" } } });
+    let params = PatchParams::default();
+    let patched = api(&run.cluster, MIRRORS)
+        .patch("mirror", &params, &Patch::Merge(&suspend))
+        .await;
+    patched.unwrap();
+    assert_eq!(run.thought("mirror").await["because"], "Suspended");
+}

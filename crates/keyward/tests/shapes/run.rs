@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use keyward::engine::{Controller, Options};
+use keyward::engine::horizon::Horizon;
+use keyward::engine::{Context, Controller, Key, Options};
 use kube::Api;
 use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
@@ -143,6 +144,25 @@ impl Run {
         faults.at_each(OPERATOR, vec![(self.requests() + nth, fault)]);
     }
 
+    /// What the one controller sees in a resource and would do next, without what differs from run to run.
+    pub(crate) async fn thought(&self, name: &str) -> Value {
+        let running = self.operator.as_ref().unwrap();
+        let mut context = Context {
+            world: running.engine.world(),
+            key: &Key {
+                controller: 0,
+                namespace: NAMESPACE.to_owned(),
+                name: name.to_owned(),
+                departed: None,
+            },
+            horizon: &mut Horizon::default(),
+            surprised: false,
+        };
+        let controller = (self.controllers)().remove(0);
+        let thought = controller.explain(&mut context).await.unwrap();
+        without_chance(json!(thought))
+    }
+
     pub(crate) async fn create(&self, kind: Kind, name: &str, rest: Value) {
         let mut object = json!({
             "apiVersion": kind.0, "kind": kind.1,
@@ -154,6 +174,25 @@ impl Run {
         let object: DynamicObject = serde_json::from_value(object).unwrap();
         let api = api(&self.cluster, kind);
         api.create(&PostParams::default(), &object).await.unwrap();
+    }
+}
+
+fn without_chance(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let shown = |(key, value): (String, Value)| {
+                let by_chance = ["uid", "resourceVersion", "digests", "id"].contains(&key.as_str());
+                let value = if by_chance && !value.is_null() {
+                    json!("…")
+                } else {
+                    without_chance(value)
+                };
+                (key, value)
+            };
+            Value::Object(fields.into_iter().map(shown).collect())
+        }
+        Value::Array(items) => items.into_iter().map(without_chance).collect(),
+        value @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => value,
     }
 }
 

@@ -1,0 +1,49 @@
+//! What a controller of a small shape says of itself, whatever its resources say.
+
+use kube::api::ApiResource;
+
+use super::rights::Right;
+use super::status::Owned;
+
+#[derive(Debug, Clone)]
+pub struct About {
+    /// The word for `--controllers`, and in metrics.
+    pub name: &'static str,
+    pub resource: ApiResource,
+    /// Ours on the resource.
+    pub finalizer: &'static str,
+    /// Which part of status is ours.
+    pub owned: Owned,
+    /// The condition that says whether all is well.
+    pub condition: &'static str,
+    /// Other kinds that it reads. They are watched, so that a change wakes those who depend on it.
+    pub neighbours: Vec<ApiResource>,
+    /// Other namespaces that it reads or writes in.
+    pub reaches: Vec<String>,
+    /// What it may do beyond working on its own kind and reading its neighbours.
+    pub rights: Vec<Right>,
+}
+
+impl About {
+    pub fn new(name: &'static str, resource: ApiResource, finalizer: &'static str) -> Self {
+        Self {
+            name,
+            resource,
+            finalizer,
+            owned: Owned::All,
+            condition: "Ready",
+            neighbours: Vec::new(),
+            reaches: Vec::new(),
+            rights: Vec::new(),
+        }
+    }
+
+    /// All that it may do in each namespace that it looks after.
+    pub fn all_rights(&self) -> Vec<Right> {
+        let own = Right::to_work_on(&self.resource).into_iter();
+        let read = self.neighbours.iter().map(Right::to_read);
+        let beyond = self.rights.iter().cloned();
+        let told = [Right::to_tell()];
+        own.chain(read).chain(beyond).chain(told).collect()
+    }
+}
