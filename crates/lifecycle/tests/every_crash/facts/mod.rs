@@ -252,6 +252,7 @@ fn annotations_due(o: &Operator) -> bool {
 /// ledger was told of while it was there is in the ledger by its uid.
 fn uid_of(copy: &Secret, ledger: Option<&Ledger>) -> &'static SecretUid {
     let (name, uid, old) = &names().secrets[&copy.name()];
+    let ledger = ledger.filter(|_| !copy.is_left_by_predecessor());
     let mut recorded = ledger.into_iter().flat_map(Ledger::entries);
     if copy.vanished && !recorded.any(|entry| entry.secret == *name) {
         old

@@ -107,26 +107,7 @@ fn request(
                 .iter()
                 .filter(|secret| secret.kind != Kind::Nothing)
         };
-        let is_it = |copy: &&Secret| match step {
-            // Not recorded yet, whatever the ledger has of its name.
-            Step::TakeOver { .. } | Step::Unprotect { .. } => uid_of(copy, None) == uid,
-            Step::Record { .. }
-            | Step::Draft(_)
-            | Step::Claim { .. }
-            | Step::Mint(_)
-            | Step::Store(_)
-            | Step::Mirror
-            | Step::Fence { .. }
-            | Step::Revoke { .. }
-            | Step::Sweep { .. }
-            | Step::Release { .. }
-            | Step::Discard { .. }
-            | Step::LetGo { .. }
-            | Step::Mend { .. }
-            | Step::Annotate
-            | Step::Warn { .. }
-            | Step::Unguard => uid_of(copy, recorded.as_deref()) == uid,
-        };
+        let is_it = |copy: &&Secret| uid_of(copy, recorded.as_deref()) == uid;
         let copy = copies().find(is_it)?;
         Some(Request {
             verb,
