@@ -322,3 +322,23 @@ async fn no_value_is_shown_anywhere_but_in_secrets() {
     canaries.add("the password", keystone::password_of(USER));
     assert_eq!(cloud.found(&canaries), []);
 }
+
+/// What expires, and when, is said by Keystone's clock and judged by ours.
+#[tokio::test]
+async fn the_difference_between_keystones_clock_and_ours_is_told() {
+    let keystone = keystone::standin::StandIn::start(keystone::Options::default()).unwrap();
+    keystone.advance(SignedDuration::from_mins(10));
+    let cloud = Cloud::over(cloud::Issuer::StandIn(keystone)).await;
+    let operator = cloud.operator().await;
+    cloud.create().await;
+    cloud.until_ready().await;
+    let scraped = operator.engine.world().telemetry.scrape();
+    let told = scraped
+        .lines()
+        .find(|line| line.starts_with("keyward_issuer_clock_skew_seconds{"))
+        .and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    assert!(
+        told.is_some_and(|told| (told - 600.0).abs() < 30.0),
+        "{told:?}\n{scraped}"
+    );
+}

@@ -39,7 +39,7 @@ impl ResourceTokens {
         let request = self
             .asks(what, Method::GET, &["access_tokens"])?
             .query(query);
-        let reply = self.server.ask(request).await?;
+        let reply = request.send().await?;
         match reply.status() {
             StatusCode::OK => Ok((reply.json()?, reply)),
             StatusCode::NOT_FOUND => Err(words::no_home(&reply, self.home.kind())),
@@ -50,7 +50,7 @@ impl ResourceTokens {
     pub(super) async fn find(&self, what: &str, id: u64) -> Result<Found, SourceError> {
         let text = id.to_string();
         let request = self.asks(what, Method::GET, &["access_tokens", &text])?;
-        let reply = self.server.ask(request).await?;
+        let reply = request.send().await?;
         match reply.status() {
             StatusCode::OK => {
                 let token: Token = reply.json()?;
@@ -84,7 +84,7 @@ impl ResourceTokens {
     pub(super) async fn delete(&self, what: &str, id: u64) -> Result<(), SourceError> {
         let text = id.to_string();
         let request = self.asks(what, Method::DELETE, &["access_tokens", &text])?;
-        let reply = self.server.ask(request).await?;
+        let reply = request.send().await?;
         match reply.status() {
             StatusCode::NO_CONTENT => Ok(()),
             StatusCode::NOT_FOUND if wire::says_no_such_token(&reply) => Ok(()),
@@ -105,7 +105,7 @@ impl ResourceTokens {
 
     /// The whole project was said not to be there. Perhaps only we do not see it: then its tokens may well be alive.
     async fn must_see_home(&self, what: &str) -> Result<(), SourceError> {
-        let home = self.server.ask(self.asks(what, Method::GET, &[])?).await?;
+        let home = self.asks(what, Method::GET, &[])?.send().await?;
         match home.status() {
             StatusCode::OK => Ok(()),
             StatusCode::NOT_FOUND => Err(home.error(
@@ -147,7 +147,7 @@ impl ResourceTokens {
             "expires_at": expires.to_string(),
         });
         let request = self.asks(what, Method::POST, &["access_tokens"])?;
-        self.server.ask(request.json(&body)).await
+        request.json(&body).send().await
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) async fn look(
     value: &SecretValue,
 ) -> Result<Own, SourceError> {
     let request = server.request(act, Method::GET, [TOKENS, "self"], value);
-    let reply = server.ask(request).await?;
+    let reply = request.send().await?;
     match reply.status() {
         StatusCode::OK => {
             let token: Token = reply.json()?;
@@ -73,7 +73,7 @@ pub(super) async fn end(
         Own::Is(..) | Own::Works | Own::Unknown(_) => return Ok(Ended::NotThis),
     }
     let request = server.request(act, Method::DELETE, [TOKENS, "self"], value);
-    let reply = server.ask(request).await?;
+    let reply = request.send().await?;
     match reply.status() {
         StatusCode::NO_CONTENT => Ok(Ended::Now),
         StatusCode::UNAUTHORIZED if wire::says_dead_token(&reply) => Ok(Ended::Now),

@@ -130,7 +130,7 @@ impl Source for PersonalToken {
             .server
             .request(what, Method::POST, [TOKENS, "self", "rotate"], &present)
             .json(&body);
-        let reply = self.server.ask(request).await?;
+        let reply = request.send().await?;
         match reply.status() {
             StatusCode::OK | StatusCode::CREATED => self.rotated(&reply),
             StatusCode::BAD_REQUEST => {
@@ -266,7 +266,7 @@ impl PersonalToken {
         let request = self
             .server
             .request(what, Method::DELETE, [TOKENS, &text], login);
-        let reply = self.server.ask(request).await?;
+        let reply = request.send().await?;
         match reply.status() {
             StatusCode::NO_CONTENT => Ok(()),
             StatusCode::NOT_FOUND if wire::says_nothing_under_that_id(&reply) => Ok(()),
@@ -288,7 +288,7 @@ impl PersonalToken {
         let request = self
             .server
             .request(what, Method::GET, [TOKENS, &text], login);
-        let reply = self.server.ask(request).await?;
+        let reply = request.send().await?;
         match reply.status() {
             StatusCode::OK => {
                 let token: Token = reply.json()?;

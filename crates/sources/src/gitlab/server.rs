@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::id::address_of;
 use super::version::{Release, release};
-use crate::http::{Http, Reply, Request, Settings};
+use crate::http::{Http, Request, Settings};
 use crate::{SecretValue, SourceError};
 
 const LOGIN: HeaderName = HeaderName::from_static("private-token");
@@ -40,7 +40,6 @@ pub struct Server {
 /// What this process saw, none of which it needs to go on.
 #[derive(Default)]
 struct Notes {
-    skew: Option<SignedDuration>,
     /// What a mint answered about the value with this print.
     minted: HashMap<u64, Promise>,
     /// The longest life, in days, that GitLab grants to a successor of the value with this print.
@@ -89,7 +88,7 @@ impl Server {
 
     /// How far its clock was ahead of ours at its last answer.
     pub fn skew(&self) -> Option<SignedDuration> {
-        self.notes().skew
+        self.http.skew()
     }
 
     pub(super) fn request<'a>(
@@ -105,15 +104,6 @@ impl Server {
             .secret_header(LOGIN, login.expose())
     }
 
-    /// Sends it, once.
-    pub(super) async fn ask(&self, request: Request) -> Result<Reply, SourceError> {
-        let reply = request.send().await?;
-        if let Some(skew) = reply.skew() {
-            self.notes().skew = Some(skew);
-        }
-        Ok(reply)
-    }
-
     /// Which version this is; `None` where it does not tell this login. Asked seldom, whoever asks.
     pub(super) async fn version(
         &self,
@@ -126,9 +116,8 @@ impl Server {
             return Ok(Some(version));
         }
         let act = "asking GitLab for its version";
-        let reply = self
-            .ask(self.request(act, Method::GET, ["metadata"], login))
-            .await?;
+        let request = self.request(act, Method::GET, ["metadata"], login);
+        let reply = request.send().await?;
         let version = match reply.status() {
             StatusCode::OK => reply
                 .json::<Metadata>()

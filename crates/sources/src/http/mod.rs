@@ -8,9 +8,10 @@ mod answer;
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Once;
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use lifecycle::TroubleKind;
 use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use reqwest::{Certificate, Client, Method, Url, redirect, retry};
@@ -63,7 +64,11 @@ pub struct Http {
     address: Url,
     body_limit: usize,
     timeout: Duration,
+    skew: Skew,
 }
+
+/// How far a server's clock was ahead of ours at its last answer that told the time.
+type Skew = Arc<Mutex<Option<SignedDuration>>>;
 
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -128,6 +133,7 @@ impl Http {
                 address,
                 body_limit: settings.body_limit,
                 timeout: settings.timeout,
+                skew: Skew::default(),
             }),
             Err(_) => rejected(
                 "TLS could not be set up: no trusted certificates on this system, or a bad CA bundle"
@@ -139,6 +145,11 @@ impl Http {
     /// Scheme, host and port: fit for logs, metrics and as the key of a limit.
     pub fn place(&self) -> String {
         self.address.origin().ascii_serialization()
+    }
+
+    /// How far the server's clock was ahead of ours at its last answer that told the time.
+    pub fn skew(&self) -> Option<SignedDuration> {
+        *self.skew.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The address of something there; each segment is escaped, so that a name cannot become a path.
@@ -174,6 +185,7 @@ impl Http {
                 if_longer: None,
             },
             timeout: self.timeout,
+            skew: self.skew.clone(),
         }
     }
 }
@@ -193,6 +205,7 @@ pub struct Request {
     fault: Option<&'static str>,
     limit: Limit,
     timeout: Duration,
+    skew: Skew,
 }
 
 impl fmt::Debug for Request {
@@ -267,6 +280,7 @@ impl Request {
             fault,
             limit,
             timeout,
+            skew,
         } = self;
         let builder = match (builder, fault) {
             (Some(builder), None) => builder,
@@ -279,6 +293,10 @@ impl Request {
             Ok(response) => response,
             Err(error) => return Err(trouble_of(act, &error, timeout)),
         };
-        read_limited(act, response, limit, timeout).await
+        let reply = read_limited(act, response, limit, timeout).await?;
+        if let Some(ahead) = reply.skew() {
+            *skew.lock().unwrap_or_else(PoisonError::into_inner) = Some(ahead);
+        }
+        Ok(reply)
     }
 }

@@ -59,7 +59,7 @@ impl Keystone {
             return Err(seen.error(TroubleKind::Unexpected, detail));
         }
         match proof.borne_by(&credential.name) {
-            Borne::This if credential.user == user => self.session.note_known_here(name),
+            Borne::This if credential.user == user => self.session.keystone().note_known_here(name),
             Borne::Nothing if self.is_own(by) && credential.user == own && proof.recorded => {
                 let over = self.is_over(&found, &seen)?;
                 if !over && !self.lets_in(proof.values, name).await? {
@@ -119,7 +119,9 @@ impl Keystone {
         name: &Name<'_>,
     ) -> Result<(), SourceError> {
         match name.made_elsewhere_than(self.session.address()) {
-            Some(at) if !self.session.was_known_here(name) => Err(self.made_elsewhere(what, at)),
+            Some(at) if !self.session.keystone().was_known_here(name) => {
+                Err(self.made_elsewhere(what, at))
+            }
             Some(_) | None => Ok(()),
         }
     }

@@ -110,6 +110,10 @@ impl Source for Keystone {
         self.session.login_name()
     }
 
+    fn skew(&self) -> Option<SignedDuration> {
+        self.session.keystone().skew()
+    }
+
     fn draft(&self, _mark: &Mark, random: &[u8; 32]) -> Values {
         Values::new().with(AC_SECRET, crate::secret::text_of(random))
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use jiff::SignedDuration;
 use lifecycle::TroubleKind;
 use reqwest::{Method, StatusCode, Url};
 use serde::Deserialize;
@@ -104,6 +105,11 @@ impl Server {
 
     pub(super) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// How far its clock was ahead of ours at its last answer.
+    pub(super) fn skew(&self) -> Option<SignedDuration> {
+        self.http.skew()
     }
 
     pub(super) fn note_known_here(&self, name: &Name<'_>) {

@@ -11,7 +11,7 @@ use reqwest::header::HeaderName;
 use reqwest::{Method, StatusCode};
 use tokio::sync::watch;
 
-use super::id::{Name, credential_id};
+use super::id::credential_id;
 use super::listing::Rounds;
 use super::login_state::{LoginState, Password, State, Token};
 use super::refusals::Seat;
@@ -135,12 +135,8 @@ impl Session {
         self.server.address()
     }
 
-    pub(super) fn note_known_here(&self, name: &Name<'_>) {
-        self.server.note_known_here(name);
-    }
-
-    pub(super) fn was_known_here(&self, name: &Name<'_>) -> bool {
-        self.server.was_known_here(name)
+    pub(super) fn keystone(&self) -> &Server {
+        &self.server
     }
 
     pub(super) fn who(&self) -> &Who {
