@@ -57,6 +57,17 @@ fn up() -> Stack {
     }
 }
 
+/// The processes that were told where this stack's Keystone is, but for who started them: the operator, and its keeper.
+fn of_this_stack(stack: &Stack) -> Vec<String> {
+    let all = fs::read_dir("/proc").expect("a list of processes");
+    let told = all.filter_map(|process| {
+        let line = fs::read(process.ok()?.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        (line.contains("--allow-keystone-url") && line.contains(&stack.keystone)).then_some(line)
+    });
+    told.collect()
+}
+
 async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !holds().await {
@@ -118,11 +129,16 @@ async fn it_has_the_passwords_and_the_samples_and_goes_with_whoever_started_it()
     let openrc = fs::read_to_string(&stack.openrc).expect("a file");
     assert!(openrc.contains(&format!("OS_AUTH_URL={}/v3\n", stack.keystone)));
 
+    assert!(!of_this_stack(&stack).is_empty(), "the operator is at work");
     let dirs = [&stack.kubeconfig, &stack.openrc].map(|file| file.parent().expect("a directory"));
     stack.process.kill().expect("SIGKILL"); // no handler runs, nothing is dropped
     stack.process.wait().expect("it is dead");
     eventually("Keystone is gone", async || {
         admin.user_id("nova").await.is_err()
+    })
+    .await;
+    eventually("the operator is gone", async || {
+        of_this_stack(&stack).is_empty()
     })
     .await;
     eventually("the directories are gone", async || {

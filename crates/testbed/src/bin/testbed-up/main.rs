@@ -8,6 +8,7 @@
 
 mod gitlab;
 mod keystone;
+mod operator;
 mod samples;
 
 use std::io::Write;
@@ -18,11 +19,12 @@ use gitlab::GitLab;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::PostParams;
+use operator::Operator;
 use serde_json::json;
 use testbed::controlplane::{ControlPlane, Options};
 use testbed::issuer::{Control, Kind, StandIn};
 use testbed::keystone::real::Keystone;
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
 const USAGE: &str =
@@ -87,7 +89,7 @@ async fn main() -> anyhow::Result<()> {
             let issuer = StandIn::start_on(0, Control::On).context("starting the issuer")?;
             let sample = sample(&plane, &issuer).await?;
             let run = operators_words(&arguments, keystone.as_ref(), gitlab.as_ref());
-            let operator = operator(keyward, &plane, &run)?;
+            let operator = Operator::start(keyward, &run, &plane.kubeconfig())?;
             (Some(operator), Some(issuer), Some(sample))
         }
         None => (None, None, None),
@@ -231,20 +233,10 @@ fn operators_words(
         .collect()
 }
 
-fn operator(keyward: &PathBuf, plane: &ControlPlane, words: &[String]) -> anyhow::Result<Child> {
-    Command::new(keyward)
-        .arg("run")
-        .args(words)
-        .env("KUBECONFIG", plane.kubeconfig())
-        .kill_on_drop(true)
-        .spawn()
-        .context("starting keyward run")
-}
-
 /// Waits for the operator; without one, for ever.
-async fn ended(operator: &mut Option<Child>) -> std::io::Result<std::process::ExitStatus> {
+async fn ended(operator: &mut Option<Operator>) -> std::io::Result<std::process::ExitStatus> {
     match operator {
-        Some(operator) => operator.wait().await,
+        Some(operator) => operator.ended().await,
         None => std::future::pending().await,
     }
 }
