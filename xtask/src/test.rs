@@ -7,13 +7,14 @@ use anyhow::{Context, bail};
 use crate::summary::{Outcome, Summary};
 use crate::targets::{self, Built};
 use crate::test_output::{self, Count};
-use crate::{cargo, checks, requirements};
+use crate::{cargo, checks, lengths, requirements};
 
 pub(crate) fn run(quick: bool) -> ExitCode {
     let mut summary = Summary::new();
     let mut count = Count::default();
     summary.step("toolchain", checks::toolchain);
     summary.step("formatting", checks::formatting);
+    summary.step("lengths of files", lengths::check);
     summary.step("lints", checks::lints);
     summary.step("without the demo", checks::lean);
     if !quick {
