@@ -9,6 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 
+use crate::engine::readiness::Verdict;
 use crate::engine::world::World;
 
 /// Serves until the process ends. The address is returned first, so that port 0 can be used.
@@ -31,14 +32,41 @@ pub async fn serve(
     Ok((address, task))
 }
 
-async fn ready(State(world): State<Arc<World>>) -> impl IntoResponse {
-    match world.ready.missing() {
-        0 => (StatusCode::OK, "ok".to_owned()),
-        missing => (
+/// Ready means: begin no worry, and end the replica that this one replaces. So it is said by who does its work, if not
+/// everywhere, and by who could take it over.
+async fn ready(State(world): State<Arc<World>>) -> (StatusCode, String) {
+    if !world.leads() {
+        return match world.trouble_with_lease() {
+            None => (
+                StatusCode::OK,
+                "ok: another replica has the lease".to_owned(),
+            ),
+            Some(trouble) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("the lease cannot be had: {trouble}"),
+            ),
+        };
+    }
+    match world.ready.verdict() {
+        Verdict::Ready => (StatusCode::OK, "ok".to_owned()),
+        Verdict::ReadyElsewhere(refused) => (
+            StatusCode::OK,
+            listing("ok, but not everywhere. Not watched:", &refused),
+        ),
+        Verdict::NotYet(awaited) => (
             StatusCode::SERVICE_UNAVAILABLE,
-            format!("{missing} watches have not listed yet"),
+            listing("not yet. Watches that have not listed:", &awaited),
+        ),
+        Verdict::Useless(refused) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            listing("nothing can be worked on. Not watched:", &refused),
         ),
     }
+}
+
+fn listing(head: &str, items: &[String]) -> String {
+    let items: Vec<String> = items.iter().map(|item| format!("  {item}\n")).collect();
+    format!("{head}\n{}", items.concat())
 }
 
 async fn metrics(State(world): State<Arc<World>>) -> impl IntoResponse {

@@ -157,25 +157,25 @@ async fn a_collector_receives_what_a_scrape_shows() {
     let success = Some(("result", "success"));
     // What is known of a token is told at the end of the pass that counted it.
     eventually("the first rotation", || async {
-        collector.value("token_rotator_rotation_attempts", success) == Some(1)
+        collector.value("token_rotator_rotation_attempts_total", success) == Some(1)
             && collector
-                .value("token_rotator_rotation_interval", None)
+                .value("token_rotator_rotation_interval_seconds", None)
                 .is_some()
     })
     .await;
     assert_eq!(
         collector.value(
-            "token_rotator_rotation_attempts",
+            "token_rotator_rotation_attempts_total",
             Some(("result", "failure"))
         ),
         Some(0)
     );
     assert_eq!(
-        collector.value("token_rotator_rotation_interval", None),
+        collector.value("token_rotator_rotation_interval_seconds", None),
         Some(3600)
     );
-    let made = collector.value("token_rotator_last_success_timestamp", None);
-    let expires = collector.value("token_rotator_token_expiry_timestamp", None);
+    let made = collector.value("token_rotator_last_success_timestamp_seconds", None);
+    let expires = collector.value("token_rotator_token_expiry_timestamp_seconds", None);
     assert!(
         made.unwrap() + 7200 <= expires.unwrap() + 1,
         "{made:?} {expires:?}"
@@ -188,10 +188,23 @@ async fn a_collector_receives_what_a_scrape_shows() {
         found.map(|metric| metric.unit)
     };
     assert_eq!(
-        unit("token_rotator_token_expiry_timestamp").as_deref(),
+        unit("token_rotator_token_expiry_timestamp_seconds").as_deref(),
         Some("s")
     );
-    assert!(unit("keyward_steps").is_some() && unit("keyward_pass_duration").is_some());
+    // The page is held to what a scrape shows, by another test.
+    let page = include_str!("../../../docs/reference/metrics.md");
+    let pushed = collector.last();
+    for metric in &pushed {
+        let listed = format!("| `{}` |", metric.name);
+        assert!(
+            page.contains(&listed),
+            "{} is pushed under another name",
+            metric.name
+        );
+    }
+    for name in ["keyward_steps_total", "keyward_pass_duration_seconds"] {
+        assert!(pushed.iter().any(|metric| metric.name == name), "{name}");
+    }
 
     let (headers, push) = collector.received.lock().unwrap().last().cloned().unwrap();
     assert_eq!(headers["content-type"], "application/x-protobuf");
@@ -234,7 +247,7 @@ async fn the_last_numbers_are_pushed_at_the_end() {
     assert_eq!(collector.pushes(), 1, "{log}");
     let success = Some(("result", "success"));
     assert_eq!(
-        collector.value("token_rotator_rotation_attempts", success),
+        collector.value("token_rotator_rotation_attempts_total", success),
         Some(1)
     );
     assert!(took < Duration::from_secs(5), "{took:?}");

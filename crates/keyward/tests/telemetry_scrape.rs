@@ -169,6 +169,40 @@ async fn a_scrape_tells_of_every_rotation_under_the_designed_names() {
     operator.stop().await;
 }
 
+/// A request to an issuer takes milliseconds and may take half a minute: each of them must be told from the other.
+#[tokio::test]
+async fn every_histogram_has_buckets_from_a_millisecond_to_a_minute() {
+    let stage = Stage::new(Kind::Chosen, false);
+    stage.prepare().await;
+    let operator = stage.operator().await;
+    let address = served(&operator).await;
+    stage.create().await;
+    stage.until("its version", || stage.settled()).await;
+    let shown = scrape(address).await;
+    let histograms = shown.0.iter().filter(|(_, one)| one.kind == "histogram");
+    let histograms: Vec<_> = histograms.collect();
+    let names: Vec<&str> = histograms.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "keyward_issuer_request_duration_seconds",
+            "keyward_pass_duration_seconds",
+            "keyward_step_duration_seconds",
+        ]
+    );
+    for (name, family) in histograms {
+        let bounds = family.samples.iter().filter_map(|one| one.labels.get("le"));
+        let mut bounds: Vec<f64> = bounds.filter_map(|bound| bound.parse().ok()).collect();
+        bounds.sort_by(f64::total_cmp);
+        bounds.dedup();
+        assert_eq!(bounds.pop(), Some(f64::INFINITY), "{name}");
+        assert_eq!((bounds[0], bounds.last()), (0.001, Some(&60.0)), "{name}");
+        let widest = bounds.windows(2).map(|pair| pair[1] / pair[0]);
+        assert!(widest.fold(0.0, f64::max) <= 3.0, "{name}: {bounds:?}");
+    }
+    operator.stop().await;
+}
+
 #[tokio::test]
 async fn what_is_shown_of_a_resource_ends_with_it() {
     let stage = Stage::new(Kind::Chosen, false);

@@ -50,7 +50,7 @@ pub fn worth_saying(because: Because) -> bool {
 /// Writes an event; that it could not be written is logged and stops nothing.
 pub async fn write(world: &World, object: &DynamicObject, note: &Note) {
     if let Err(fault) = write_or_fail(world, object, note).await {
-        tracing::warn!(resource = %object.name_any(), reason = note.reason, %fault, "event not written");
+        tracing::warn!(reason = note.reason, trouble = %fault, "event not written");
     }
 }
 

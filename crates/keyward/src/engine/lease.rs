@@ -1,6 +1,7 @@
 //! One leader at a time, as far as a lease can promise. Nothing's safety rests on it: it only saves double work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -44,6 +45,8 @@ pub struct Leadership {
     until: AtomicU64,
     /// No lease at all: always leading.
     alone: bool,
+    /// Why it cannot be claimed or renewed; that somebody else has it is no trouble.
+    trouble: Mutex<Option<String>>,
 }
 
 impl Leadership {
@@ -52,6 +55,7 @@ impl Leadership {
             origin: Instant::now(),
             until: AtomicU64::new(0),
             alone: true,
+            trouble: Mutex::default(),
         }
     }
 
@@ -60,6 +64,7 @@ impl Leadership {
             origin: Instant::now(),
             until: AtomicU64::new(0),
             alone: false,
+            trouble: Mutex::new(Some("it was not asked for yet".to_owned())),
         }
     }
 
@@ -83,6 +88,23 @@ impl Leadership {
 
     fn end(&self) {
         self.until.store(0, Ordering::Release);
+    }
+
+    /// Why the lease cannot be had, where it is not for another having it.
+    pub fn trouble(&self) -> Option<String> {
+        self.noted().clone()
+    }
+
+    /// Notes how the last try went, and says whether that is news.
+    fn note(&self, trouble: Option<String>) -> bool {
+        let mut noted = self.noted();
+        let is_news = *noted != trouble;
+        *noted = trouble;
+        is_news
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Option<String>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -160,11 +182,17 @@ pub async fn hold(
                 }
             }
             Ok(Ok(false)) if leading => break,
-            Ok(Ok(false)) => {}
-            Ok(Err(error)) => {
-                tracing::warn!(lease = options.name, error = %code_of(error), "lease not renewed");
-            }
-            Err(_) => tracing::warn!(lease = options.name, "lease not renewed in time"),
+            Ok(Ok(false) | Err(_)) | Err(_) => {}
+        }
+        let trouble = match &claimed {
+            Ok(Ok(_)) => None,
+            Ok(Err(error)) => Some(code_of(error)),
+            Err(_) => Some("the API server did not answer in time".to_owned()),
+        };
+        if leadership.note(trouble.clone())
+            && let Some(trouble) = trouble
+        {
+            tracing::warn!(lease = options.name, trouble, "lease not renewed");
         }
         if leading && !leadership.lasts(Duration::ZERO) {
             break;

@@ -9,10 +9,12 @@ use futures::FutureExt;
 use jiff::SignedDuration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
+use tracing::{Instrument, Span};
 
+use super::Key;
 use super::controller::{Context, Controller};
 use super::horizon::Horizon;
-use super::queue::{Taken, Then};
+use super::queue::{Failures, Taken, Then};
 use super::this_pass::ThisPass;
 use super::trouble::Fault;
 use super::work::{later, pause, settle};
@@ -97,7 +99,9 @@ impl Passes {
 async fn turn(world: &World, number: u64, mut taken: Taken) {
     let controller = world.controllers[taken.key.controller].clone();
     let (this, stands_aside) = ThisPass::new(number, taken.key.clone(), taken.must_finish);
-    let look_after = this.scope(look_after(world, controller.as_ref(), &mut taken));
+    let span = span_of(controller.as_ref(), &taken.key);
+    let look_after = look_after(world, controller.as_ref(), &mut taken).instrument(span);
+    let look_after = this.scope(look_after);
     let ended = tokio::select! {
         then = look_after => Ok(then),
         Ok(issuer) = stands_aside => Err(issuer),
@@ -111,6 +115,29 @@ async fn turn(world: &World, number: u64, mut taken: Taken) {
             }
         }
         Err(issuer) => world.queue.stand_aside(taken, &issuer),
+    }
+}
+
+/// Whose pass it is: in every line that is logged in it, whoever writes it and at whatever level. So it is of the gravest
+/// level itself.
+fn span_of(controller: &dyn Controller, key: &Key) -> Span {
+    tracing::error_span!(
+        "pass",
+        kind = controller.resource().kind,
+        namespace = key.namespace,
+        name = key.name,
+        departed = key.departed,
+    )
+}
+
+/// Says why a pass was cut short, unless the last one was for the same reason.
+fn tell(failures: &mut Failures, fault: &Fault) {
+    let trouble = fault.to_string();
+    if failures.told.as_ref() == Some(&trouble) {
+        tracing::debug!(trouble, "pass cut short again; trying again");
+    } else {
+        tracing::warn!(trouble, "pass cut short; trying again");
+        failures.told = Some(trouble);
     }
 }
 
@@ -139,6 +166,7 @@ async fn look_after(world: &World, controller: &dyn Controller, taken: &mut Take
         Ok(Ok(outcome)) => {
             *surprised = false;
             failures.failed = 0;
+            failures.told = None;
             settle(world, failures, &outcome)
         }
         Ok(Err(fault)) => {
@@ -147,14 +175,14 @@ async fn look_after(world: &World, controller: &dyn Controller, taken: &mut Take
                 // It stays in the past: the cluster itself was set back, as by a restore.
                 *horizon = Horizon::default();
             }
-            tracing::warn!(resource = %key, kind = name, %fault, "pass cut short; trying again");
+            tell(failures, &fault);
             Then::Retry {
                 at: later(world.now(), pause(failures.failed)),
             }
         }
         Err(_) => {
             world.telemetry.panicked(name);
-            tracing::error!(resource = %key, kind = name, "a pass panicked; others go on");
+            tracing::error!("a pass panicked; others go on");
             Then::Retry {
                 at: later(world.now(), SignedDuration::from_mins(1)),
             }

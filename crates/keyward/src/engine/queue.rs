@@ -115,7 +115,7 @@ impl Inner {
             horizon: std::mem::take(&mut state.horizon),
             surprised: std::mem::take(&mut state.surprised),
             must_finish: std::mem::take(&mut state.must_finish),
-            failures: state.failures,
+            failures: state.failures.clone(),
             key,
         }
     }
@@ -146,10 +146,12 @@ impl Inner {
 }
 
 /// How often in a row passes over one resource ended badly.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Failures {
     /// They failed.
     pub failed: u32,
+    /// What the log has of it: the same is not said again.
+    pub told: Option<String>,
     /// They ended with nothing but the wish for another.
     pub again: u32,
 }

@@ -96,7 +96,7 @@ fn is_ending(status: &kube::core::Status) -> bool {
 }
 
 /// The API server's one-word reason, and only if it is one word.
-fn short(reason: &str) -> String {
+pub(super) fn short(reason: &str) -> String {
     if reason.len() <= 40 && reason.chars().all(char::is_alphanumeric) {
         reason.to_owned()
     } else {

@@ -12,9 +12,11 @@ use kube::{Api, ResourceExt};
 use tokio::sync::Notify;
 
 use super::Key;
+use super::follow::{Follower, follow};
 use super::horizon::{Sighting, not_newer};
 use super::inputs::Input;
-use super::watch::{AbortAll, Follower, follow};
+use super::readiness::Watch;
+use super::watch::AbortAll;
 use super::world::World;
 
 /// Something that was read, and that somebody waits to see changed.
@@ -144,9 +146,12 @@ pub(super) async fn watch_what_is_waited_for(world: Arc<World>) {
                 let follower = Witnesses {
                     input: input.clone(),
                 };
-                let namespace = Some(input.namespace.clone());
-                let watch = follow(world.clone(), resource.plural, namespace, api, follower);
-                AbortAll(vec![tokio::spawn(watch)])
+                let watch = Watch {
+                    resource: resource.plural,
+                    namespace: Some(input.namespace.clone()),
+                };
+                let following = follow(world.clone(), watch, api, follower);
+                AbortAll(vec![tokio::spawn(following)])
             });
         }
         world.waiting.changed.notified().await;

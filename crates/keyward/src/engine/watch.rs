@@ -2,18 +2,16 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ApiResource, DynamicObject, ObjectMeta, PartialObjectMeta};
-use kube::runtime::WatchStreamExt;
-use kube::runtime::utils::Backoff;
-use kube::runtime::watcher::{self, DefaultBackoff, Event, watcher};
 use kube::{Api, ResourceExt};
 
+use super::controller::Controller;
+use super::follow::{Follower, follow};
 use super::horizon::Sighting;
 use super::inputs::Input;
+use super::readiness::Watch;
 use super::waiting::watch_what_is_waited_for;
 use super::world::World;
 use super::{Key, names};
@@ -36,60 +34,84 @@ impl Scope {
 }
 
 /// The namespaces to watch, `None` for all: those in scope, and those that controllers declared beside them.
-fn parts(world: &World) -> Vec<Option<String>> {
-    let Scope::Only(namespaces) = &world.options.scope else {
+fn parts(controllers: &[Arc<dyn Controller>], scope: &Scope) -> Vec<Option<String>> {
+    let Scope::Only(namespaces) = scope else {
         return vec![None];
     };
-    let declared = world.controllers.iter().flat_map(|one| one.reaches());
+    let declared = controllers.iter().flat_map(|one| one.reaches());
     let mut all: Vec<String> = namespaces.iter().chain(declared).cloned().collect();
     all.sort_unstable();
     all.dedup();
     all.into_iter().map(Some).collect()
 }
 
-type Watch<K> = futures::stream::BoxStream<'static, watcher::Result<Event<PartialObjectMeta<K>>>>;
+const SECRETS: &str = "secrets";
 
 /// Watches everything there is to watch, each kind once, for as long as it is polled.
 pub async fn watch(world: Arc<World>) {
     let mut watches = Vec::new();
-    for resource in watched(&world) {
-        for part in parts(&world) {
-            let api: Api<PartialObjectMeta<DynamicObject>> = match &part {
+    let parts = parts(&world.controllers, &world.options.scope);
+    for resource in watched(&world.controllers) {
+        for namespace in parts.iter().cloned() {
+            let api: Api<PartialObjectMeta<DynamicObject>> = match &namespace {
                 Some(namespace) => Api::namespaced_with(world.client.clone(), namespace, &resource),
                 None => Api::all_with(world.client.clone(), &resource),
             };
-            watches.push(tokio::spawn(follow(
-                world.clone(),
-                resource.plural.clone(),
-                part,
-                api,
-                Resources::new(&world, &resource),
-            )));
+            let watch = Watch {
+                resource: resource.plural.clone(),
+                namespace,
+            };
+            let follower = Resources::new(&world, &resource);
+            watches.push(tokio::spawn(follow(world.clone(), watch, api, follower)));
         }
     }
-    for part in parts(&world) {
-        let api: Api<PartialObjectMeta<Secret>> = match &part {
+    for namespace in parts {
+        let api: Api<PartialObjectMeta<Secret>> = match &namespace {
             Some(namespace) => Api::namespaced(world.client.clone(), namespace),
             None => Api::all(world.client.clone()),
+        };
+        let watch = Watch {
+            resource: SECRETS.to_owned(),
+            namespace,
         };
         let follower = Secrets {
             there: HashSet::new(),
         };
-        watches.push(tokio::spawn(follow(
-            world.clone(),
-            "secrets".to_owned(),
-            part,
-            api,
-            follower,
-        )));
+        watches.push(tokio::spawn(follow(world.clone(), watch, api, follower)));
     }
     let _stop_with_us = AbortAll(watches);
     watch_what_is_waited_for(world).await;
 }
 
+/// Every watch that is needed, and whether a controller works on what it shows.
+pub(super) fn expected(
+    controllers: &[Arc<dyn Controller>],
+    scope: &Scope,
+) -> impl Iterator<Item = (Watch, bool)> {
+    let resources = watched(controllers).into_iter().map(|resource| {
+        let is_worked_on = controllers.iter().any(|one| *one.resource() == resource);
+        (resource.plural, is_worked_on)
+    });
+    let all: Vec<_> = resources.chain([(SECRETS.to_owned(), false)]).collect();
+    let parts = parts(controllers, scope).into_iter();
+    parts.flat_map(move |namespace| {
+        let watch = move |(resource, is_worked_on)| {
+            let namespace = namespace.clone();
+            (
+                Watch {
+                    resource,
+                    namespace,
+                },
+                is_worked_on,
+            )
+        };
+        all.clone().into_iter().map(watch)
+    })
+}
+
 /// The kinds that controllers work on, and those that they read, each once.
-fn watched(world: &World) -> Vec<ApiResource> {
-    let controllers = world.controllers.iter();
+fn watched(controllers: &[Arc<dyn Controller>]) -> Vec<ApiResource> {
+    let controllers = controllers.iter();
     let own = controllers.clone().map(|one| one.resource().clone());
     let read = controllers.flat_map(|one| one.neighbours());
     let mut all: Vec<ApiResource> = Vec::new();
@@ -108,90 +130,6 @@ impl Drop for AbortAll {
         for task in &self.0 {
             task.abort();
         }
-    }
-}
-
-/// What is done with what a watch shows.
-pub(super) trait Follower<K>: Send + 'static {
-    fn seen(&mut self, world: &World, object: &PartialObjectMeta<K>, listing: bool);
-    fn gone(&mut self, world: &World, object: &PartialObjectMeta<K>);
-    /// Everything was listed anew, in this namespace or in all.
-    fn listed(&mut self, world: &World, namespace: Option<&str>);
-    fn begins(&mut self);
-}
-
-/// Follows one watch for ever. A watch that fails is tried again with growing pauses; a list that never ends, which
-/// nothing else would notice, is given up and begun anew.
-pub(super) async fn follow<K, F>(
-    world: Arc<World>,
-    what: String,
-    namespace: Option<String>,
-    api: Api<PartialObjectMeta<K>>,
-    mut follower: F,
-) where
-    K: kube::Resource + Clone + std::fmt::Debug + Send + Sync + 'static,
-    K::DynamicType: Clone + Send + Sync,
-    F: Follower<K>,
-    PartialObjectMeta<K>: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
-{
-    let patience = world.options.effect_timeout * 2;
-    loop {
-        let mut events: Watch<K> = watcher(api.clone(), watcher::Config::default())
-            .backoff(Pauses::default())
-            .boxed();
-        let mut listing = true;
-        loop {
-            let next = if listing {
-                let Ok(next) = tokio::time::timeout(patience, events.next()).await else {
-                    world.telemetry.watch_failed(&what);
-                    tracing::warn!(
-                        watch = what,
-                        "the list did not come in time; beginning anew"
-                    );
-                    break;
-                };
-                next
-            } else {
-                events.next().await
-            };
-            match next {
-                Some(Ok(Event::Apply(object))) => follower.seen(&world, &object, false),
-                Some(Ok(Event::InitApply(object))) => follower.seen(&world, &object, true),
-                Some(Ok(Event::Delete(object))) => follower.gone(&world, &object),
-                Some(Ok(Event::Init)) => {
-                    listing = true;
-                    follower.begins();
-                }
-                Some(Ok(Event::InitDone)) => {
-                    listing = false;
-                    follower.listed(&world, namespace.as_deref());
-                    world.ready.listed(&what);
-                }
-                Some(Err(error)) => complain(&world, &what, &error),
-                None => break,
-            }
-        }
-    }
-}
-
-/// The usual growing pauses, but never so long that an API server which is back for minutes looks gone to us: a watch
-/// needs two tries then, the first to hear that what it knew has expired.
-#[derive(Default)]
-struct Pauses(DefaultBackoff);
-
-const LONGEST_PAUSE: Duration = Duration::from_secs(8);
-
-impl Iterator for Pauses {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        self.0.next().map(|pause| pause.min(LONGEST_PAUSE))
-    }
-}
-
-impl Backoff for Pauses {
-    fn reset(&mut self) {
-        self.0.reset();
     }
 }
 
@@ -317,12 +255,6 @@ impl Follower<Secret> for Secrets {
     fn begins(&mut self) {
         self.there.clear();
     }
-}
-
-fn complain(world: &World, what: &str, error: &watcher::Error) {
-    world.telemetry.watch_failed(what);
-    // The error's own text may be long, but holds no object: watches carry metadata only.
-    tracing::warn!(watch = what, %error, "watch interrupted");
 }
 
 fn key<K>(controller: usize, object: &PartialObjectMeta<K>) -> Key {

@@ -17,12 +17,13 @@ use super::limits::Limits;
 use super::logins::Logins;
 use super::passes::Passes;
 use super::queue::{Failures, Queue, Then};
+use super::readiness::Readiness;
 use super::status::Pruned;
 use super::taken_names::TakenNames;
 use super::trouble::Fault;
 use super::waiting::Waiting;
-use super::watch::watch;
-use super::world::{Clock, Options, Readiness, World};
+use super::watch::{expected, watch};
+use super::world::{Clock, Options, World};
 use crate::telemetry::Telemetry;
 
 /// The longest sleep: a clock that jumps, or a machine that slept, is noticed within this time.
@@ -56,17 +57,19 @@ impl Engine {
             .lease
             .as_ref()
             .map_or_else(|| "keyward".to_owned(), |lease| lease.identity.clone());
-        let ready = Readiness::default();
-        let watched = controllers.iter();
-        let watched = watched.map(|controller| controller.resource().plural.clone());
-        ready.expect(watched.chain(["secrets".to_owned()]));
+        let ready = Arc::new(Readiness::default());
+        let telemetry = Telemetry::new(options.push.clone());
+        telemetry.show_watches(ready.clone());
+        if options.lease.is_none() {
+            ready.expect(expected(&controllers, &options.scope));
+        }
         let world = World {
             client,
             controllers,
             cluster,
             identity,
             limits: Limits::new(options.per_issuer),
-            telemetry: Telemetry::new(options.push.clone()),
+            telemetry,
             queue: Queue::new(options.concurrency),
             options,
             inputs: Dependents::default(),
@@ -125,6 +128,7 @@ impl Engine {
                 () = hold => {}
                 () = lead => {}
             }
+            world.ready.expect(std::iter::empty());
             for controller in &world.controllers {
                 controller.stops_leading(world);
             }
@@ -134,9 +138,13 @@ impl Engine {
     }
 
     async fn lead(&self, stop: &CancellationToken, passes: &Passes) {
-        let _watches = AbortOnDrop(tokio::spawn(watch(self.world.clone())).abort_handle());
+        let world = &self.world;
+        world
+            .ready
+            .expect(expected(&world.controllers, &world.options.scope));
+        let _watches = AbortOnDrop(tokio::spawn(watch(world.clone())).abort_handle());
         tokio::select! {
-            () = passes.begin_all(&self.world) => {}
+            () = passes.begin_all(world) => {}
             () = stop.cancelled() => {}
         }
     }

@@ -1,6 +1,5 @@
 //! Everything a pass can reach: the cluster, the issuers, the clock, and how much of each at once.
 
-use std::collections::HashSet;
 use std::future::Future;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +16,7 @@ use super::lease::{Leadership, LeaseOptions};
 use super::limits::{Lane, Limits, Paused, Place};
 use super::logins::Logins;
 use super::queue::Queue;
+use super::readiness::Readiness;
 use super::status::Pruned;
 use super::taken_names::TakenNames;
 use super::trouble::Fault;
@@ -91,7 +91,7 @@ pub struct World {
     pub logins: Logins,
     pub waiting: Waiting,
     pub taken_names: TakenNames,
-    pub ready: Readiness,
+    pub ready: Arc<Readiness>,
     pub clock: Clock,
     pub(super) leadership: Leadership,
     pub(super) pruned: Pruned,
@@ -245,6 +245,11 @@ impl World {
         self.leadership.lasts(Duration::ZERO)
     }
 
+    /// Why the lease cannot be had, where it is not for another having it.
+    pub fn trouble_with_lease(&self) -> Option<String> {
+        self.leadership.trouble()
+    }
+
     /// Minting and destroying is begun only while the lease outlasts it, as far as it can.
     ///
     /// Such a request may take as long as any, and while it is under way nobody else should think it dead. But a lease is
@@ -276,30 +281,5 @@ fn sent_away(act: &str, Paused(left): Paused) -> Trouble {
     Trouble {
         wait: Some(left),
         ..Trouble::new(TroubleKind::Throttled, detail)
-    }
-}
-
-/// Ready when every watch has listed once.
-#[derive(Debug, Default)]
-pub struct Readiness {
-    missing: Mutex<HashSet<String>>,
-}
-
-impl Readiness {
-    pub(super) fn listed(&self, what: &str) {
-        self.set().remove(what);
-    }
-
-    pub(super) fn expect(&self, what: impl Iterator<Item = String>) {
-        self.set().extend(what);
-    }
-
-    /// What is still missing, as a count: zero is ready.
-    pub fn missing(&self) -> usize {
-        self.set().len()
-    }
-
-    fn set(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
-        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -199,10 +199,9 @@ impl<P: Projection> Controller for Projecting<P> {
                 begun.elapsed(),
             );
             match done {
-                Ok(()) => tracing::info!(
-                    resource = %key, controller = self.name(), effect = effect.name(),
-                    reason = plan.because.code(), "done"
-                ),
+                Ok(()) => {
+                    tracing::info!(step = effect.name(), reason = plan.because.code(), "done");
+                }
                 Err(Fault::Outrun(_)) => {
                     outrun += 1;
                     if outrun > MOST_OUTRUN {

@@ -550,14 +550,7 @@ async fn warn(
     match events::write_or_fail(world, &observed.object, &note).await {
         Err(fault) if fault.is_of_an_ending_namespace() => {
             // Nothing can be created in a namespace that is going away: the log is all there is left to say it to.
-            tracing::warn!(
-                kind = observed.kind.resource().kind,
-                namespace = observed.namespace(),
-                name = observed.object.name_any(),
-                reason = note.reason,
-                "{}",
-                note.text
-            );
+            tracing::warn!(reason = note.reason, "{}", note.text);
         }
         said => said?,
     }

@@ -91,7 +91,7 @@ impl Rotation {
                 }
             }
             Err(fault) => {
-                tracing::warn!(resource = %key, %fault, "what it may have left could not be looked for");
+                tracing::warn!(trouble = %fault, "what it may have left could not be looked for");
             }
         }
     }

@@ -235,7 +235,6 @@ pub(super) async fn those_that_let_in(
         match lets_in(world, observed, &secret).await {
             Ok(Verdict::Works) => proved.push(secret),
             Ok(Verdict::Refused) => tracing::warn!(
-                name = observed.object.name_any(),
                 secret = secret.name_any(),
                 "a Secret of a former life does not let anybody in; it is left alone"
             ),

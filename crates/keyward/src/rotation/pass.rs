@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use lifecycle::{Because, Decision, Next, Severity, Step, View, Wait, decide};
+use tracing::{Instrument, Span};
 
 use super::act::act;
 use super::ask::ask;
@@ -109,7 +110,11 @@ async fn run_until_rest(
         }
         let result = match &decision.next {
             Next::Ask(question) => ask(world, key, observed, *question, decision.because).await,
-            Next::Do(step) => perform(world, observed, step, &decision).await,
+            Next::Do(step) => {
+                perform(world, observed, step, &decision)
+                    .instrument(span_of(step))
+                    .await
+            }
             Next::Rest { wake } => match rest(world, observed, &decision).await {
                 Ok(()) => {
                     return Ok(Ending::Rest {
@@ -135,7 +140,7 @@ async fn run_until_rest(
                 if outrun > MOST_OUTRUN {
                     return Ok(Ending::Again);
                 }
-                tracing::debug!(resource = %key, act, "somebody was faster; looking again");
+                tracing::debug!(act, "somebody was faster; looking again");
                 observed.forget_answers();
                 observed.left_by_predecessor = None;
                 observed.doubt = true;
@@ -171,6 +176,12 @@ fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestam
     [one, other].into_iter().flatten().min()
 }
 
+/// What is being done: in every line that is logged meanwhile.
+fn span_of(step: &Step) -> Span {
+    let version = step.version().map(|version| version.to_string());
+    tracing::error_span!("step", step = step.name(), version)
+}
+
 /// Does the step, and sorts what went wrong: the issuer's trouble is for the rules, the API server's for the queue.
 async fn perform(
     world: &World,
@@ -189,15 +200,7 @@ async fn perform(
     );
     match result {
         Ok(()) => {
-            tracing::info!(
-                kind = observed.kind.resource().kind,
-                namespace = observed.namespace(),
-                name = observed.object.name_any(),
-                step = step.name(),
-                version = step.version().map(|version| version.to_string()),
-                reason = decision.because.code(),
-                "done"
-            );
+            tracing::info!(reason = decision.because.code(), "done");
             metrics::step_done(world, observed, step);
             if let Some(note) = note {
                 events::write(world, &observed.object, &note).await;
@@ -214,12 +217,12 @@ async fn perform(
         }
         // Whoever was faster wakes us. And that somebody forbids it must not hold up what matters.
         Err(fault @ (Fault::Outrun(_) | Fault::Refused { .. })) if is_only_tried(step) => {
-            say_it_failed(observed, step, decision, &fault);
+            say_it_failed(decision, &fault);
             Ok(())
         }
         Err(fault @ (Fault::Outrun(_) | Fault::Deposed(_) | Fault::Past)) => Err(fault),
         Err(fault @ (Fault::Refused { .. } | Fault::Issuer(_))) => {
-            say_it_failed(observed, step, decision, &fault);
+            say_it_failed(decision, &fault);
             if is_for_the_queue(step) {
                 return Err(fault);
             }
@@ -229,11 +232,8 @@ async fn perform(
     }
 }
 
-fn say_it_failed(observed: &Observation, step: &Step, decision: &Decision, fault: &Fault) {
-    tracing::warn!(
-        kind = observed.kind.resource().kind, namespace = observed.namespace(), name = observed.object.name_any(),
-        step = step.name(), reason = decision.because.code(), trouble = %fault, "failed"
-    );
+fn say_it_failed(decision: &Decision, fault: &Fault) {
+    tracing::warn!(reason = decision.because.code(), trouble = %fault, "failed");
 }
 
 /// Whether this step holds nothing up if somebody forbids it, or is faster.
@@ -281,7 +281,7 @@ async fn tell(world: &World, observed: &mut Observation, because: Because, detai
         waits: vec![wait],
     };
     if let Err(fault) = report::write(world, observed, &decision).await {
-        tracing::debug!(name = observed.object.name_any(), %fault, "not told in status");
+        tracing::debug!(trouble = %fault, "not told in status");
     }
 }
 
@@ -293,11 +293,7 @@ async fn rest(world: &World, observed: &mut Observation, decision: &Decision) ->
     let facts = facts(observed, world.now());
     let view = View::of(&facts, decision);
     if view.because.severity() >= Severity::Trouble {
-        tracing::debug!(
-            name = observed.object.name_any(),
-            reason = view.because.code(),
-            "resting in trouble"
-        );
+        tracing::debug!(reason = view.because.code(), "resting in trouble");
     }
     let note = view
         .stalled

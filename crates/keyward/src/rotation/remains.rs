@@ -54,7 +54,8 @@ pub(super) async fn look(
                 // Whoever deletes it, or its namespace, shall not wait for us: it is nothing that we keep.
                 let_copy_go(world, kind, secret).await?;
                 tracing::warn!(
-                    resource = %key, secret = secret.name_any(), uid,
+                    secret = secret.name_any(),
+                    uid,
                     "a Secret of a resource that is gone was restored or copied; it and its credential are left alone"
                 );
             } else if left.iter().all(|(known, _)| *known != uid) {

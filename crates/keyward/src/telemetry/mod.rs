@@ -5,6 +5,7 @@
 mod push;
 mod rotations;
 mod skew;
+mod watches;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +22,14 @@ pub use push::{Push, Unusable};
 pub use rotations::{Counted, Rotations};
 use skew::Skews;
 
+use crate::engine::readiness::Readiness;
 use crate::engine::trouble::Fault;
 
 /// How long the last push may take. The process has five seconds left when passes have come to their end.
 const FAREWELL: Duration = Duration::from_secs(3);
+
+/// Whose instruments these are.
+const METER: &str = "keyward";
 
 /// Twice the attempts of 25,000 resources.
 const MOST_SERIES: usize = 50_000;
@@ -58,6 +63,9 @@ impl Telemetry {
         let exporter = opentelemetry_prometheus::exporter()
             .with_registry(registry.clone())
             .without_target_info()
+            // Names are given whole, so that they are the same in a scrape and in a push.
+            .without_units()
+            .without_counter_suffixes()
             .build();
         let mut builder = SdkMeterProvider::builder()
             .with_resource(resource())
@@ -77,48 +85,48 @@ impl Telemetry {
             }
         }
         let provider = builder.build();
-        let meter = provider.meter("keyward");
+        let meter = provider.meter(METER);
         let rotations = Arc::new(Rotations::default());
         rotations::instruments(&meter, &rotations);
         let skews = Arc::new(Skews::default());
         skew::instrument(&meter, &skews);
         Self {
             steps: meter
-                .u64_counter("keyward_steps")
+                .u64_counter("keyward_steps_total")
                 .with_description("Effects performed, by step and result")
                 .build(),
             step_seconds: meter
-                .f64_histogram("keyward_step_duration")
+                .f64_histogram("keyward_step_duration_seconds")
                 .with_unit("s")
                 .with_boundaries(SECONDS.to_vec())
                 .with_description("Time taken by effects")
                 .build(),
             passes: meter
-                .u64_counter("keyward_passes")
+                .u64_counter("keyward_passes_total")
                 .with_description("Looks at a resource")
                 .build(),
             pass_seconds: meter
-                .f64_histogram("keyward_pass_duration")
+                .f64_histogram("keyward_pass_duration_seconds")
                 .with_unit("s")
                 .with_boundaries(SECONDS.to_vec())
                 .with_description("Time taken by a look at a resource")
                 .build(),
             issuer_requests: meter
-                .u64_counter("keyward_issuer_requests")
+                .u64_counter("keyward_issuer_requests_total")
                 .with_description("Requests to issuers, by act and result")
                 .build(),
             issuer_seconds: meter
-                .f64_histogram("keyward_issuer_request_duration")
+                .f64_histogram("keyward_issuer_request_duration_seconds")
                 .with_unit("s")
                 .with_boundaries(SECONDS.to_vec())
                 .with_description("Time taken by requests to issuers")
                 .build(),
             watch_failures: meter
-                .u64_counter("keyward_watch_failures")
+                .u64_counter("keyward_watch_failures_total")
                 .with_description("Interruptions of watches")
                 .build(),
             panics: meter
-                .u64_counter("keyward_panics")
+                .u64_counter("keyward_panics_total")
                 .with_description("Passes that panicked; must stay at zero")
                 .build(),
             registry,
@@ -175,6 +183,11 @@ impl Telemetry {
     pub fn panicked(&self, controller: &'static str) {
         self.panics
             .add(1, &[KeyValue::new("controller", controller)]);
+    }
+
+    /// From now on the gauge of watches shows these.
+    pub fn show_watches(&self, ready: Arc<Readiness>) {
+        watches::instrument(&self.provider.meter(METER), ready);
     }
 
     /// An answer showed the issuer's clock: this far ahead of ours.

@@ -163,35 +163,34 @@ impl Rotations {
     }
 }
 
-/// Has the meter read the registry. The exporter appends `_total` to counters and `_seconds` to what is in seconds, so
-/// the names are given without.
+/// Has the meter read the registry.
 pub(super) fn instruments(meter: &Meter, rotations: &Arc<Rotations>) {
     let of = || rotations.clone();
     let registry = of();
     meter
-        .u64_observable_counter("token_rotator_rotation_attempts")
+        .u64_observable_counter("token_rotator_rotation_attempts_total")
         .with_description("Rotations that came to an end, by result")
         .with_callback(move |observer| registry.attempts(observer))
         .build();
     let registry = of();
     meter
-        .u64_observable_counter("token_rotator_rotation_failures")
+        .u64_observable_counter("token_rotator_rotation_failures_total")
         .with_description("Rotations that failed, by reason")
         .with_callback(move |observer| registry.failures(observer))
         .build();
     let gauges: [(&'static str, &'static str, Pick); 3] = [
         (
-            "token_rotator_last_success_timestamp",
+            "token_rotator_last_success_timestamp_seconds",
             "When the newest version was made",
             |times| times.last_success,
         ),
         (
-            "token_rotator_token_expiry_timestamp",
+            "token_rotator_token_expiry_timestamp_seconds",
             "When the current version expires at its issuer",
             |times| times.expiry,
         ),
         (
-            "token_rotator_rotation_interval",
+            "token_rotator_rotation_interval_seconds",
             "From the making of the current version to its planned replacement",
             |times| times.interval,
         ),

@@ -54,7 +54,7 @@ impl Skews {
 pub(super) fn instrument(meter: &Meter, skews: &Arc<Skews>) {
     let skews = skews.clone();
     meter
-        .f64_observable_gauge("keyward_issuer_clock_skew")
+        .f64_observable_gauge("keyward_issuer_clock_skew_seconds")
         .with_unit("s")
         .with_description("The issuer's clock less ours, at its last answer")
         .with_callback(move |observer| {

@@ -1,61 +1,20 @@
 //! `keyward run` as a process: start, health, logs, the end.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+mod health;
+mod lines;
+mod log;
+#[path = "../program/mod.rs"]
 mod program;
 
 use std::time::{Duration, Instant};
 
+use log::log_until;
 use program::{Cluster, eventually, run, signal};
 use serde_json::{Value, json};
 use testbed::canary::Canaries;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::process::Child;
-
-/// Lines of the JSON log up to the first with this message.
-async fn log_until(child: &mut Child, message: &str) -> Vec<Value> {
-    let pipe = child.stderr.as_mut().expect("stderr is piped");
-    let mut lines = BufReader::new(pipe).lines();
-    let mut seen: Vec<Value> = Vec::new();
-    let read = async {
-        while let Some(line) = lines.next_line().await.expect("text") {
-            let value: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
-            seen.push(value.clone());
-            if value["message"] == message {
-                return;
-            }
-        }
-        panic!("the log ended before {message:?}");
-    };
-    tokio::time::timeout(Duration::from_secs(20), read)
-        .await
-        .expect("in time");
-    seen
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn health_and_metrics_are_served() {
-    let cluster = Cluster::start().await;
-    let mut operator = cluster.operator(&["--listen", "127.0.0.1:0", "--log-format", "json"]);
-    let log = log_until(&mut operator, "serving /livez, /readyz and /metrics").await;
-    let address = log.last().unwrap()["address"].as_str().unwrap().to_owned();
-    sources::http::install_crypto();
-    let client = reqwest::Client::builder()
-        .tls_certs_only([])
-        .build()
-        .unwrap();
-    let get = |path: &'static str| {
-        let request = client.get(format!("http://{address}{path}"));
-        async move {
-            let reply = request.send().await.unwrap();
-            (reply.status().as_u16(), reply.text().await.unwrap())
-        }
-    };
-    assert_eq!(get("/livez").await, (200, "ok".to_owned()));
-    eventually("readiness", || async { get("/readyz").await.0 == 200 }).await;
-    cluster.create(json!({})).await;
-    cluster.until_version("1.1").await;
-    let metrics = get("/metrics").await.1;
-    assert!(metrics.contains(r#"step="mint""#), "{metrics}");
-}
+use tokio::io::AsyncReadExt;
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]

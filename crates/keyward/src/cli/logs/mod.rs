@@ -1,5 +1,7 @@
 //! Logs of `keyward run`: to standard error, as text or JSON.
 
+mod json_line;
+
 use std::io::IsTerminal;
 
 use clap::ValueEnum;
@@ -11,6 +13,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use super::exit::{Exit, Failure};
+use json_line::JsonLine;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum LogFormat {
@@ -49,7 +52,7 @@ pub(crate) fn install(format: LogFormat, level: &str) -> Result<(), Failure> {
             .with(lines.with_target(false).with_filter(filter))
             .try_init(),
         LogFormat::Json => registry
-            .with(lines.json().flatten_event(true).with_filter(filter))
+            .with(lines.json().event_format(JsonLine).with_filter(filter))
             .try_init(),
     };
     installed.map_err(|_| Failure::new(Exit::Failed, "logging was set up twice"))
