@@ -4,6 +4,7 @@ mod program;
 
 use program::{Cluster, NAME, NAMESPACE, eventually};
 use serde_json::{Value, json};
+use testbed::apiserver::Fault;
 
 const IT: &str = "democred/db";
 
@@ -299,4 +300,31 @@ async fn without_a_cluster_it_says_so() {
     let ended = cluster.keyward(&["status"]).await;
     assert_eq!(ended.code, 6, "{}", ended.err);
     assert!(ended.err.contains("could not be reached"), "{}", ended.err);
+}
+
+/// What the API server turns away for being busy was not carried out, and is asked again when it says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_api_server_is_asked_again_as_it_says() {
+    let cluster = Cluster::start().await;
+    let _operator = cluster.operator(&[]);
+    cluster.create(json!({})).await;
+    cluster.until_version("1.1").await;
+    for args in [
+        &["status", "-n", NAMESPACE][..],
+        &["explain", IT, "-n", NAMESPACE],
+        &["rotate", IT, "-n", NAMESPACE],
+    ] {
+        let left = std::sync::atomic::AtomicU32::new(2);
+        cluster.server.faults().plan(move |line| {
+            use std::sync::atomic::Ordering::Relaxed;
+            let of_a_person = line.resource == "democredentials";
+            let busy = of_a_person
+                && left
+                    .fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1))
+                    .is_ok();
+            if busy { Fault::Error(429) } else { Fault::Pass }
+        });
+        let ended = cluster.keyward(args).await;
+        assert_eq!(ended.code, 0, "{args:?}: {}{}", ended.out, ended.err);
+    }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use keyward::cli::exit;
 use program::run;
+use serde_json::Value;
 
 fn repository() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -79,6 +80,79 @@ async fn definitions_go_into_files_on_request() {
             .unwrap()
             .starts_with("apiVersion: apiextensions.k8s.io/v1\n")
     );
+}
+
+/// The names of the definitions that are printed, in their order.
+fn names(printed: &str) -> Vec<&str> {
+    let names = printed
+        .lines()
+        .filter_map(|line| line.strip_prefix("  name: "));
+    names.collect()
+}
+
+#[tokio::test]
+async fn definitions_are_chosen_by_controller_group_or_kind() {
+    const CREDENTIAL: &str = "keystoneapplicationcredentials.keystone.openstack.org";
+    const KEYSTONE: &str = "keystoneapis.keystone.openstack.org";
+    const PROJECT: &str = "gitlabprojectaccesstokens.token-rotator.org";
+    const GROUP: &str = "gitlabgroupaccesstokens.token-rotator.org";
+    const PERSONAL: &str = "gitlabpersonalaccesstokens.token-rotator.org";
+    for (asked, wanted) in [
+        // A controller needs what it reads, too.
+        (&["appcred"][..], &[CREDENTIAL, KEYSTONE][..]),
+        (&["gitlab"], &[PROJECT, GROUP, PERSONAL]),
+        (&["token-rotator.org"], &[PROJECT, GROUP, PERSONAL]),
+        (&["GitLabProjectAccessToken"], &[PROJECT]),
+        (&["gitlabprojectaccesstokens"], &[PROJECT]),
+        (&["glgrat"], &[GROUP]),
+        (&["keystoneapi"], &[KEYSTONE]),
+        (
+            &["glpat", "gitlab", "keystoneapi"],
+            &[KEYSTONE, PROJECT, GROUP, PERSONAL],
+        ),
+    ] {
+        let ended = run(None, &[&["crds"], asked].concat()).await;
+        assert_eq!(ended.code, 0, "{asked:?}: {}", ended.err);
+        assert_eq!(names(&ended.out), wanted, "{asked:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_definition_that_does_not_exist_is_a_wrong_usage_and_nothing_is_printed() {
+    let ended = run(None, &["crds", "gitlab", "vault"]).await;
+    assert_eq!((ended.code, ended.out.as_str()), (2, ""));
+    assert_eq!(
+        ended.err,
+        "error: no controller, group or kind is called vault\n  controllers: appcred, gitlab, demo\n  groups: keystone.openstack.org, token-rotator.org, demo.keyward.dev\n  kinds: KeystoneApplicationCredential, KeystoneAPI, GitLabProjectAccessToken, GitLabGroupAccessToken, GitLabPersonalAccessToken, DemoCredential\n"
+    );
+}
+
+/// Of the formats that the API server knows (`validation/formats.go` of its apiextensions), those that our types can have.
+/// It warns of any other, at every `kubectl apply`.
+const KNOWN_FORMATS: [&str; 5] = ["date-time", "int32", "int64", "float", "double"];
+
+#[test]
+fn definitions_have_no_format_that_the_api_server_would_warn_of() {
+    fn formats<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
+        match schema {
+            Value::Object(fields) => {
+                // A property may be called format, and is an object then.
+                found.extend(fields.get("format").and_then(Value::as_str));
+                fields.values().for_each(|inner| formats(inner, found));
+            }
+            Value::Array(all) => all.iter().for_each(|inner| formats(inner, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    for crd in keyward::api::crds() {
+        let crd = serde_json::to_value(crd).unwrap();
+        let mut found = Vec::new();
+        formats(&crd["spec"]["versions"], &mut found);
+        for format in found {
+            let name = &crd["metadata"]["name"];
+            assert!(KNOWN_FORMATS.contains(&format), "{name}: {format}");
+        }
+    }
 }
 
 #[test]

@@ -77,8 +77,8 @@ pub struct DemoCredentialSpec {
     pub rotate_after_seconds: Option<i64>,
     /// The issuer ends a version by itself after this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub lifetime_seconds: Option<u32>,
+    #[schemars(range(min = 1, max = 4_294_967_295_i64))]
+    pub lifetime_seconds: Option<i64>,
     #[serde(default)]
     pub retire: DemoRetire,
     #[serde(default)]

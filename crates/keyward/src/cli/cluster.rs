@@ -4,9 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use tower::buffer::BufferLayer;
+use tower::retry::RetryLayer;
 
+use super::busy::AskAgain;
 use super::exit::{Exit, Failure};
 
 /// A connection that does not come about in this time is no connection.
@@ -14,6 +18,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 /// How long a person waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Requests that a command has under way at once; no command has as many.
+const SHARED_BY: usize = 64;
 
 /// Options of every command that speaks to a cluster.
 #[derive(Debug, Clone, Args)]
@@ -100,12 +107,15 @@ impl Cluster {
         let mut config = self.config.clone();
         config.read_timeout = Some(PATIENCE);
         config.reset_reader_on_write = true;
-        client(config)
+        let builder = ClientBuilder::try_from(config).map_err(|error| unusable(&error))?;
+        let asks_again = RetryLayer::new(AskAgain::default());
+        let shared = BufferLayer::new(SHARED_BY);
+        Ok(builder.with_layer(&shared).with_layer(&asks_again).build())
     }
 
     /// For the operator, which has time-outs of its own and watches that may be silent for long.
     pub fn operator_client(&self) -> Result<Client, Failure> {
-        client(self.config.clone())
+        Client::try_from(self.config.clone()).map_err(|error| unusable(&error))
     }
 
     pub fn default_namespace(&self) -> &str {
@@ -113,11 +123,9 @@ impl Cluster {
     }
 }
 
-fn client(config: Config) -> Result<Client, Failure> {
-    Client::try_from(config).map_err(|error| {
-        Failure::new(
-            Exit::Unreachable,
-            format!("the kubeconfig cannot be used: {error}"),
-        )
-    })
+fn unusable(error: &kube::Error) -> Failure {
+    Failure::new(
+        Exit::Unreachable,
+        format!("the kubeconfig cannot be used: {error}"),
+    )
 }

@@ -40,6 +40,7 @@ exits! {
     PromiseBroken = 5, "a promise was broken", "`keyward demo` saw one of Keyward's promises broken. It says which, and how.";
     Unreachable = 6, "cluster unreachable", "No kubeconfig could be used, or the API server gave no usable answer.";
     Denied = 7, "not allowed", "The API server refused: the login is not accepted, or lacks a permission.";
+    Busy = 8, "cluster busy", "The API server has too much to do (429), and would not take the request for half a minute. It was not carried out; try again later.";
     Interrupted = 130, "interrupted", "Ended by a second signal, without letting work under way come to its end.";
 }
 
@@ -84,7 +85,11 @@ impl Failure {
             kube::Error::Api(status) if status.code == 404 => {
                 Self::new(Exit::NotFound, format!("{act}: not found"))
             }
-            kube::Error::Api(status) if status.code >= 500 || status.code == 429 => Self::new(
+            kube::Error::Api(status) if status.code == 429 => {
+                Self::new(Exit::Busy, format!("{act}: the API server has too much to do (429)"))
+                    .hint("the request was not carried out; try again later")
+            }
+            kube::Error::Api(status) if status.code >= 500 => Self::new(
                 Exit::Unreachable,
                 format!("{act}: the API server answered {}", status.code),
             ),
@@ -161,4 +166,28 @@ pub fn page() -> String {
         let _ = writeln!(page, "| {} | {} |", exit.code(), exit.long());
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_api_server_says_decides_how_a_command_ends() {
+        for (code, exit) in [
+            (401, Exit::Denied),
+            (403, Exit::Denied),
+            (404, Exit::NotFound),
+            (409, Exit::Failed),
+            (429, Exit::Busy),
+            (500, Exit::Unreachable),
+            (503, Exit::Unreachable),
+        ] {
+            let status = kube::core::Status::failure("", "").with_code(code);
+            let error = kube::Error::Api(status.boxed());
+            let failure = Failure::of_request("listing tokens", &error);
+            assert_eq!(failure.exit, exit, "{code}");
+            assert!(failure.text.starts_with("listing tokens: "), "{failure}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The command line. The operator and the tool for people are one program.
 
+mod busy;
 pub mod cluster;
 mod crds;
 #[cfg(feature = "demo")]

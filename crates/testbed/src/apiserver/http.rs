@@ -296,7 +296,13 @@ fn about_itself(shared: &Shared, path: &str) -> Response<ReplyBody> {
 }
 
 pub(crate) fn refuse(failure: &Failure) -> Response<ReplyBody> {
-    reply(failure.code, &failure.to_json())
+    let mut refusal = reply(failure.code, &failure.to_json());
+    if refusal.status() == http::StatusCode::TOO_MANY_REQUESTS {
+        // What the real one says when it has more to do than it takes at once.
+        let a_second = header::HeaderValue::from_static("1");
+        refusal.headers_mut().insert(header::RETRY_AFTER, a_second);
+    }
+    refusal
 }
 
 fn reply(code: u16, body: &Value) -> Response<ReplyBody> {
