@@ -1,4 +1,4 @@
-//! As much of PromQL as the alerts on one token need: every metric has one series or none.
+//! As much of `PromQL` as the alerts on one token need: every metric has one series or none.
 
 /// What an expression comes to; `None` where there is no such series, or a comparison leaves none.
 pub(crate) fn evaluate(expression: &str, known: impl Fn(&str) -> Option<f64>) -> Option<f64> {
@@ -60,8 +60,10 @@ impl<F: Fn(&str) -> Option<f64>> Reading<F> {
         let mut left = self.sum();
         while let Some(operator) = self.operator(&["<", ">"]) {
             let right = self.sum();
-            let holds = |left: &f64| {
-                right.is_some_and(|right| (*left < right) == (operator == "<") && *left != right)
+            let holds = |left: &f64| match (operator.as_str(), right) {
+                (_, None) => false,
+                ("<", Some(right)) => *left < right,
+                (_, Some(right)) => *left > right,
             };
             left = left.filter(holds);
         }
