@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::StreamExt;
 use kube::Api;
@@ -48,23 +48,31 @@ pub(super) async fn follow<K, F>(
             .boxed();
         let mut listing = true;
         loop {
-            let next = if listing {
-                let Ok(next) = tokio::time::timeout(patience, events.next()).await else {
+            let limit = if listing {
+                Some(patience)
+            } else {
+                told.last.is_some().then_some(QUIET)
+            };
+            let next = match limit {
+                Some(limit) => tokio::time::timeout(limit, events.next()).await,
+                None => Ok(events.next().await),
+            };
+            let Ok(next) = next else {
+                if listing {
                     told.interrupted(&world, &watch, Interruption::NoList);
                     break;
-                };
-                next
-            } else {
-                events.next().await
+                }
+                told.over(&world, &watch);
+                continue;
             };
             match next {
                 Some(Ok(Event::Apply(object))) => {
-                    told.over(&watch);
+                    told.over(&world, &watch);
                     follower.seen(&world, &object, false);
                 }
                 Some(Ok(Event::InitApply(object))) => follower.seen(&world, &object, true),
                 Some(Ok(Event::Delete(object))) => {
-                    told.over(&watch);
+                    told.over(&world, &watch);
                     follower.gone(&world, &object);
                 }
                 Some(Ok(Event::Init)) => {
@@ -75,7 +83,7 @@ pub(super) async fn follow<K, F>(
                     listing = false;
                     follower.listed(&world, watch.namespace.as_deref());
                     world.ready.listed(&watch);
-                    told.over(&watch);
+                    told.over(&world, &watch);
                 }
                 Some(Err(error)) => told.interrupted(&world, &watch, Interruption::of(&error)),
                 None => break,
@@ -174,13 +182,13 @@ impl fmt::Display for Interruption {
     }
 }
 
-/// Tries are seconds apart. If nothing failed for so long, the watch stood in between, though it had nothing to show.
-const STOOD_IN_BETWEEN: Duration = Duration::from_mins(2);
+/// Tries are seconds apart. When none failed for so long, the watch stands, though it has nothing to show.
+const QUIET: Duration = Duration::from_secs(30);
 
 /// What the log has of a watch.
 #[derive(Debug, Default)]
 struct Told {
-    last: Option<(Interruption, Instant)>,
+    last: Option<Interruption>,
 }
 
 impl Told {
@@ -193,7 +201,7 @@ impl Told {
             tracing::debug!(watch = watch.resource, "{why}; listing anew");
             return;
         }
-        if self.is_news(&why) {
+        if self.last.as_ref() != Some(&why) {
             tracing::warn!(
                 watch = watch.resource,
                 namespace = watch.namespace,
@@ -201,17 +209,12 @@ impl Told {
                 "a watch is interrupted; it is tried again"
             );
         }
-        self.last = Some((why, Instant::now()));
+        self.last = Some(why);
     }
 
-    fn is_news(&self, why: &Interruption) -> bool {
-        self.last
-            .as_ref()
-            .is_none_or(|(last, at)| last != why || at.elapsed() > STOOD_IN_BETWEEN)
-    }
-
-    fn over(&mut self, watch: &Watch) {
+    fn over(&mut self, world: &World, watch: &Watch) {
         if self.last.take().is_some() {
+            world.ready.listed(watch);
             tracing::info!(
                 watch = watch.resource,
                 namespace = watch.namespace,
@@ -252,14 +255,5 @@ mod tests {
         ] {
             assert_eq!(Interruption::of(&error).to_string(), wanted);
         }
-    }
-
-    #[test]
-    fn the_same_trouble_is_news_once_and_another_is_news() {
-        let mut told = Told::default();
-        assert!(told.is_news(&Interruption::Unreachable));
-        told.last = Some((Interruption::Unreachable, Instant::now()));
-        assert!(!told.is_news(&Interruption::Unreachable));
-        assert!(told.is_news(&Interruption::NotInstalled));
     }
 }
