@@ -9,7 +9,7 @@ const INTRODUCTION: &str = "\
 # Reasons
 
 Every reason Keyward gives, once. The code is the condition reason, the event reason, the metric label and the log
-field; `keyward explain` prints the sentence. Kinds may use the event names of the design they follow beside these.
+field; `keyward explain` prints the sentences. Kinds may use the event names of the design they follow beside these.
 
 This page is made from `crates/lifecycle/src/because.rs`. `KEYWARD_UPDATE=1 cargo test -p keyward --test docs_reasons`
 writes it anew.
@@ -21,8 +21,8 @@ writes it anew.
 | trouble | something failed and is tried again |
 | needs a person | it will not come right by itself; the condition Stalled is set |
 
-| reason | severity | sentence |
-|---|---|---|
+| reason | severity | what is so | what ends it |
+|---|---|---|---|
 ";
 
 fn severity(because: Because) -> &'static str {
@@ -39,10 +39,11 @@ fn page() -> String {
     for because in Because::ALL {
         writeln!(
             page,
-            "| `{}` | {} | {} |",
+            "| `{}` | {} | {} | {} |",
             because.code(),
             severity(*because),
-            because.text()
+            because.text(),
+            because.ends()
         )
         .expect("text can be written into a String");
     }

@@ -16,9 +16,9 @@ pub enum Severity {
 }
 
 /// Every reason once: condition reason, event reason, metric label, log field, `keyward explain` and the reference page
-/// all come from this table.
+/// all come from this table. Each line says what is so, and then what ends it and whose move that is.
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $name:ident: $severity:ident = $text:literal),+ $(,)?) => {
+    ($($name:ident: $severity:ident = $text:literal => $ends:literal),+ $(,)?) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Because {
             $(#[doc = $text] $name),+
@@ -36,103 +36,192 @@ macro_rules! reasons {
                 match self { $(Self::$name => Severity::$severity),+ }
             }
 
-            /// The sentence for people.
+            /// The sentence for people: what is so.
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$name => $text),+ }
+            }
+
+            /// What ends it, and whose move that is.
+            pub const fn ends(self) -> &'static str {
+                match self { $(Self::$name => $ends),+ }
             }
         }
     };
 }
 
 reasons! {
-    UpToDate: Calm = "the current version is in place and nothing is due",
-    NotOurs: Calm = "nothing of Keyward's is on this resource",
-    Departed: Underway = "the resource is gone; what outlived it is being put in order",
+    UpToDate: Calm = "the current version is in place and nothing is due"
+        => "nothing to do",
+    NotOurs: Calm = "Keyward has nothing on this resource"
+        => "nothing to do",
+    Departed: Underway = "the resource is gone; what it left behind is being cleaned up"
+        => "Keyward does this by itself",
 
-    FirstMint: Underway = "there is no credential yet",
-    SpecChanged: Underway = "the wanted rights or properties changed",
-    RotationDue: Underway = "the time for rotation has come",
-    RotateRequested: Underway = "a person asked for a rotation",
-    SecretMissing: Underway = "the Secret of the current version is gone or being deleted",
-    SecretDamaged: Underway = "the Secret of the current version no longer holds what was stored",
-    CurrentRefused: Trouble = "the issuer refuses both the current credential and our login; the user may be disabled or locked",
-    RevokedElsewhere: Underway = "the issuer no longer knows the current credential",
+    FirstMint: Underway = "there is no credential yet"
+        => "Keyward makes one by itself",
+    SpecChanged: Underway = "the spec asks for other rights or properties than the current version has"
+        => "Keyward replaces it by itself",
+    RotationDue: Underway = "the current version is due for rotation"
+        => "Keyward replaces it by itself",
+    RotateRequested: Underway = "somebody asked for a rotation"
+        => "Keyward replaces it by itself",
+    SecretMissing: Underway = "the Secret of the current version is gone or being deleted"
+        => "Keyward makes a new version by itself",
+    SecretDamaged: Underway = "the Secret of the current version no longer holds what Keyward stored in it"
+        => "Keyward makes a new version by itself",
+    CurrentRefused: Trouble = "the issuer refuses us, and the current credential too, so nobody can use it; the user may be disabled, locked, deleted or without its role"
+        => "somebody has to let the user in again at the issuer; Keyward keeps trying the credential and takes it up again once it works",
+    RevokedElsewhere: Underway = "the issuer no longer accepts the current credential"
+        => "Keyward replaces it by itself",
 
-    AttemptLost: Underway = "an earlier attempt may have been cut off; it is given up and made anew under the next number",
-    WishChanged: Underway = "what is wanted changed while the credential was being made",
-    MintedButRefused: Trouble = "the issuer refuses the credential it has just issued",
-    ExportFailed: Trouble = "the new credential could not be written into its Secret; it is revoked, and made anew later",
-    Stored: Underway = "a verified version is stored and can be published",
-    Published: Underway = "status must name the version that is current",
-    RolledBack: Calm = "a person went back to this version; rotation rests until the rollback annotation is removed or a rotation is asked for",
+    AttemptLost: Underway = "an earlier attempt to make this version was cut off, and its outcome is not known"
+        => "Keyward gives that attempt up, makes the version under the next number, and revokes whatever comes of the old one",
+    WishChanged: Underway = "the spec changed while the version was being made"
+        => "Keyward starts over with the new spec by itself",
+    MintedButRefused: Trouble = "the issuer refuses the credential that it has just issued"
+        => "Keyward tries again with a new one; if it goes on, ask whoever runs the issuer",
+    ExportFailed: Trouble = "the new credential could not be written to its Secret, and is revoked"
+        => "Keyward tries again with a new one; somebody has to allow the write if the API server goes on refusing it",
+    Stored: Underway = "a verified version is stored and about to be published"
+        => "Keyward does this by itself",
+    Published: Underway = "status is about to name the current version"
+        => "Keyward does this by itself",
+    RolledBack: Calm = "somebody went back to this version; it is not rotated on schedule"
+        => "remove the annotation keyward.dev/rollback, or ask for a rotation, to move on",
 
-    Superseded: Underway = "a version was replaced and is on its way out",
-    InOverlap: Underway = "nobody was seen holding the old version, which proves nothing: it is kept for the minimum overlap",
-    InGrace: Underway = "the old version is kept until its grace period ends",
-    KeptForRollback: Underway = "the previous version is kept so that one can go back to it",
-    AwaitingExpiry: Underway = "the old version is kept until it expires by itself",
-    HeldByConsumers: Underway = "the old version is still held and is not revoked until it is released",
-    StillReferenced: Underway = "something still refers to the old version, which is not revoked until that ends",
-    StillUsed: Underway = "the issuer saw the old version in use a short while ago",
-    Unheld: Underway = "nobody holds the old version any more",
-    GraceOver: Underway = "the declared grace period of the old version is over",
-    Expired: Underway = "the old version has expired by itself",
-    EmergencyRevoke: Underway = "a person asked for an emergency revoke, past all holders",
-    RevokeConfirmed: Underway = "the issuer confirmed that the old version is gone",
-    RevokeUnconfirmed: Trouble = "the issuer accepted the revoke but still knows the credential",
+    Superseded: Underway = "an old version was replaced and is being retired"
+        => "Keyward does this by itself",
+    InOverlap: Underway = "an old version is kept for the minimum overlap: nobody was seen holding it, which does not prove that nobody uses it"
+        => "Keyward revokes it when the overlap ends",
+    InGrace: Underway = "an old version is kept until its grace period ends"
+        => "Keyward revokes it then",
+    KeptForRollback: Underway = "the previous version is kept so that it can be gone back to"
+        => "Keyward revokes it when that time is over",
+    AwaitingExpiry: Underway = "an old version is kept until it expires by itself"
+        => "Keyward cleans up after it then",
+    HeldByConsumers: Underway = "an old version is still held, and is not revoked before its holders let go"
+        => "each holder has to take its finalizer off the Secret",
+    StillReferenced: Underway = "something still uses or refers to an old version, which is not revoked before that ends"
+        => "whatever is named has to move to the current version",
+    StillUsed: Underway = "the issuer saw an old version in use a short while ago"
+        => "whoever uses it has to move to the current version",
+    Unheld: Underway = "nobody holds the old version any more"
+        => "Keyward revokes it by itself",
+    GraceOver: Underway = "the grace period of the old version is over"
+        => "Keyward revokes it by itself",
+    Expired: Underway = "the old version has expired"
+        => "Keyward cleans up after it by itself",
+    EmergencyRevoke: Underway = "somebody asked for an emergency revoke, past all holders"
+        => "Keyward revokes everything that existed then, and makes a new version",
+    RevokeConfirmed: Underway = "the issuer confirmed that the old version is gone"
+        => "Keyward cleans up after it by itself",
+    RevokeUnconfirmed: Trouble = "the issuer accepted the revoke but still knows the credential"
+        => "Keyward asks again; if it goes on, revoke the credential at the issuer by hand",
 
-    OrphanFound: Underway = "a credential bears this resource's mark but is recorded nowhere; it is revoked",
-    LeftoverDraft: Underway = "a draft is no longer needed",
-    StrayVersion: Underway = "a complete Secret is explained by no record; it is put on its way out",
-    LedgerBehind: NeedsAPerson = "the issuer has credentials with numbers beyond the ledger, as after a restore or in a cloned cluster; they are left alone",
-    LedgerLost: Underway = "the ledger is missing and is made good from the Secrets and the issuer's list",
-    LedgerOfAnother: Underway = "the ledger on this resource names another one, as on a copy or after a restore; it counts for nothing here and is replaced",
-    FormerLife: Underway = "this resource was restored from a backup; what its former life left is neither ended nor used, until a person has it taken over (keyward take-over) or lets it go",
-    TakingOver: Underway = "a person has a former life of this resource taken over: its Secrets and credentials become this resource's own",
-    TakeOverRefused: NeedsAPerson = "what is asked to be taken over is not the former life of this resource, or somebody living has that uid",
-    LedgerFromTheFuture: NeedsAPerson = "the ledger was written by a newer Keyward; upgrade this one",
-    Predecessor: Underway = "an earlier operator had this resource; the Secrets it left are taken over, or let go",
-    Lookalike: Underway = "a Secret bears this resource's label and is not one of its own, as a copy does; it is left alone",
-    SecretDisputed: NeedsAPerson = "the ledger records a Secret that says it is another resource's; nothing is done to it, and its version is not revoked",
-    TooManySecrets: NeedsAPerson = "more Secrets say they are this resource's than any resource has, so that its own cannot be told from them; what the ledger does not know is left alone before those are gone that are not",
-    RecordDamaged: Underway = "somebody took the record off a Secret; it is written anew from the ledger",
-    AnnotationsChanged: Underway = "the annotations asked for on the Secret are not the ones written last",
-    Checking: Underway = "it is time to compare the issuer with the ledger",
-    Tidying: Underway = "an old note no longer applies",
+    OrphanFound: Underway = "the issuer has a credential with this resource's mark that is recorded nowhere"
+        => "Keyward revokes it by itself",
+    LeftoverDraft: Underway = "a draft is no longer needed"
+        => "Keyward deletes it by itself",
+    StrayVersion: Underway = "a complete Secret of this resource is recorded nowhere"
+        => "Keyward retires it by itself",
+    LedgerBehind: NeedsAPerson = "the issuer has credentials with higher numbers than the ledger, as after a restore or in a cloned cluster; they are left alone"
+        => "find out who made them, and revoke at the issuer the ones that nobody uses",
+    LedgerLost: Underway = "there is no ledger, so Keyward first looks whether this resource already has Secrets or credentials"
+        => "Keyward does this by itself",
+    LedgerOfAnother: Underway = "the ledger on this resource belongs to another one, as on a copy or after a restore; it does not count here"
+        => "Keyward replaces it by itself",
+    FormerLife: Underway = "this resource was restored from a backup; the credentials of its former life are neither used nor revoked"
+        => "somebody has to decide: keyward take-over makes them this resource's own, and with --let-go they are left alone for good",
+    TakingOver: Underway = "the Secrets and credentials of this resource's former life are being taken over, as somebody asked"
+        => "Keyward does this by itself",
+    TakeOverRefused: NeedsAPerson = "what should be taken over is not the former life of this resource, or a living resource has that uid"
+        => "set keyward.dev/take-over to the uid of this resource's own former life, or remove the annotation",
+    LedgerFromTheFuture: NeedsAPerson = "the ledger was written by a newer Keyward"
+        => "upgrade this Keyward",
+    Predecessor: Underway = "an earlier operator had this resource; the Secrets that it left are taken over or let go"
+        => "Keyward does this by itself",
+    Lookalike: Underway = "a Secret bears this resource's label but is not one of its own, as a copy does; it is left alone"
+        => "nothing waits for it; delete it, or take the label keyward.dev/owner-uid off it",
+    SecretDisputed: NeedsAPerson = "the ledger records a Secret that says it belongs to another resource; it is left alone, and its version is not revoked"
+        => "find out whose it is: give the Secret its labels and owner back, or delete it",
+    TooManySecrets: NeedsAPerson = "more Secrets claim to be this resource's than any resource can have, so its own cannot be told apart; Secrets that the ledger does not know are left alone"
+        => "delete the Secrets that carry this resource's label keyward.dev/owner-uid and are not its own",
+    RecordDamaged: Underway = "somebody removed Keyward's record from a Secret"
+        => "Keyward writes it again from the ledger",
+    AnnotationsChanged: Underway = "the spec asks for other annotations on the Secret than were written last"
+        => "Keyward writes them by itself",
+    Checking: Underway = "it is time to compare the issuer with the ledger"
+        => "Keyward does this by itself",
+    Tidying: Underway = "an old note no longer applies"
+        => "Keyward removes it by itself",
 
-    Deleting: Underway = "the resource is being deleted; its credentials are being taken out of service",
-    LeftAtIssuer: Underway = "the resource is being deleted; by its policy the credentials stay alive at the issuer",
-    LeftBehind: NeedsAPerson = "the resource is being deleted and the login gets nothing revoked; it is let go, and what is alive at the issuer stays alive until it expires",
-    SecretsRetained: Underway = "the resource is being deleted; by its policy its Secrets and credentials are kept",
-    Finished: Calm = "everything the deletion policy asks for is done",
+    Deleting: Underway = "the resource is being deleted, and its credentials are being taken out of service"
+        => "Keyward does this by itself",
+    LeftAtIssuer: Underway = "the resource is being deleted; its policy leaves the credentials alive at the issuer"
+        => "Keyward lets the resource go by itself",
+    LeftBehind: NeedsAPerson = "the resource is being deleted, and our login cannot revoke anything; the resource is let go, and its credentials stay alive at the issuer until they expire"
+        => "revoke at the issuer what the Warning event names, or let it expire",
+    SecretsRetained: Underway = "the resource is being deleted; its policy keeps its Secrets and credentials"
+        => "Keyward lets the resource go by itself",
+    Finished: Calm = "everything that the deletion policy asks for is done"
+        => "nothing to do",
 
-    Suspended: Calm = "suspended: nothing is done until the suspend annotation is removed",
-    MintCapReached: NeedsAPerson = "the issuer already has as many live credentials of this resource as the hard cap allows",
-    RootCredentialLost: NeedsAPerson = "the self-rotating credential no longer works and its successor was lost; put a working value into the Secret",
-    BootstrapReverted: NeedsAPerson = "the value in the Secret is not the one Keyward wrote, and the issuer refuses it, as when a tool brings an old one back; it is never used to rotate; put a working value into the Secret and keep the tool from it",
-    RotationUnconfirmed: NeedsAPerson = "a self-rotation was begun and its outcome is not known; the value in the Secret still works and is never used to rotate a second time; put a fresh value into the Secret",
-    ValueOfAnotherIssuer: NeedsAPerson = "the spec points to another issuer than the one that made the value in the Secret, and the value is not shown to anybody else; put a value of the new issuer into the Secret, or point the spec back",
-    InvalidSpec: NeedsAPerson = "the spec cannot be served as it stands",
-    InvalidGracePeriod: NeedsAPerson = "the grace period is not shorter than the shortest gap of the schedule",
-    ScheduleInvalid: NeedsAPerson = "the schedule cannot be read",
-    LoginMissing: NeedsAPerson = "the login for the issuer is missing",
-    IssuerMissing: NeedsAPerson = "nothing says where the issuer is",
-    IssuerNotReady: Underway = "the issuer is not ready yet; the work goes on as soon as it is",
-    SecretNotAdopted: NeedsAPerson = "a Secret that is not this resource's stands where its own should, and is not ours to take over",
-    DependencyCycle: NeedsAPerson = "this credential depends on itself through others",
+    Suspended: Calm = "suspended: nothing is done for it"
+        => "remove the annotation keyward.dev/suspend (keyward resume) to go on",
+    MintCapReached: NeedsAPerson = "the issuer already has as many live credentials of this resource as are allowed"
+        => "have the holders of the old versions let go; Keyward goes on as soon as one of them is revoked",
+    RootCredentialLost: NeedsAPerson = "the token in the Secret no longer works, and its successor was lost"
+        => "put a working value into the Secret",
+    BootstrapReverted: NeedsAPerson = "the value in the Secret is not the one Keyward wrote, and the issuer refuses it, as when a tool brings an old one back; it is never used to rotate"
+        => "put a working value into the Secret, and keep the tool from overwriting it",
+    RotationUnanswered: Trouble = "the token was asked to replace itself, and no clear answer came; the request is never sent a second time with the same value"
+        => "Keyward waits a few minutes in case the answer is still being stored; after that somebody has to bring a new value",
+    RotationUndone: Trouble = "the issuer answered that replacing the token failed, and the value in the Secret still works, so nothing happened"
+        => "Keyward tries again by itself; if it goes on, look at the issuer",
+    RotationUnconfirmed: NeedsAPerson = "the token was asked to replace itself, and no clear answer came; the value in the Secret still works, but the request may yet arrive, so that value is never used to rotate again"
+        => "put a new value into the Secret before the old one expires",
+    ValueOfAnotherIssuer: NeedsAPerson = "the spec points to another issuer than the one that made the value in the Secret, and the value is not shown to anybody else"
+        => "put a value of the new issuer into the Secret, or point the spec back",
+    InvalidSpec: NeedsAPerson = "the spec cannot be served as it stands"
+        => "correct the spec",
+    InvalidGracePeriod: NeedsAPerson = "the grace period is not shorter than the shortest gap of the schedule"
+        => "shorten the grace period, or rotate less often",
+    ScheduleInvalid: NeedsAPerson = "the schedule cannot be read"
+        => "correct the schedule: five fields, as in cron",
+    LoginMissing: NeedsAPerson = "the login for the issuer is missing or cannot be used"
+        => "put it into the Secret that the spec names",
+    IssuerMissing: NeedsAPerson = "it is not known where the issuer is"
+        => "create or correct the resource that says where the issuer is",
+    IssuerNotReady: Underway = "the issuer is not ready yet"
+        => "Keyward goes on as soon as it is",
+    SecretNotAdopted: NeedsAPerson = "the Secret that the spec names belongs to somebody else, and may not be overwritten"
+        => "remove that Secret, choose another name, or allow the resource to take it over",
+    DependencyCycle: NeedsAPerson = "this credential needs itself to log in, through others"
+        => "let one of them log in with a token from outside the cycle",
 
-    AsWanted: Calm = "everything is as the spec asks for",
-    ThingOfAnother: NeedsAPerson = "what stands at the issuer under this name is not this resource's, and is left alone",
-    RemovalBlocked: Underway = "the issuer has something that keeps it from being removed; it goes when that is gone",
+    AsWanted: Calm = "everything is as the spec asks for"
+        => "nothing to do",
+    ThingOfAnother: NeedsAPerson = "the issuer has something under this name that does not belong to this resource; it is left alone"
+        => "choose a name that is free at the issuer, or have the owner remove what is there",
+    RemovalBlocked: Underway = "something at the issuer keeps it from being removed"
+        => "whoever owns what is named has to remove it; Keyward goes on then",
 
-    IssuerDenied: Trouble = "the issuer refused our login",
-    IssuerRejected: Trouble = "the issuer refused the request",
-    IssuerConflict: Trouble = "something else stands where ours should",
-    IssuerThrottled: Trouble = "the issuer asks us to wait",
-    IssuerUnreachable: Trouble = "the issuer gave no usable answer; what was asked may or may not have happened",
-    IssuerUnexpected: Trouble = "the issuer gave an answer that makes no sense",
-    ClusterTrouble: Trouble = "the API server refuses something that is needed, as without the rights for it, or gave no usable answer; the operator's log says which",
-    Outrun: Underway = "another writer is ahead of what was read; looking again",
+    IssuerDenied: Trouble = "the issuer refused our login"
+        => "somebody has to correct the login in its Secret, which is then tried at once, or its rights at the issuer",
+    IssuerRejected: Trouble = "the issuer refused the request"
+        => "somebody has to correct what it names, in the spec or at the issuer; Keyward tries again by itself, more and more seldom, and at once when the spec changes",
+    IssuerConflict: Trouble = "something else already has the name that ours should have"
+        => "Keyward tries again by itself; if it goes on, remove what has the name",
+    IssuerThrottled: Trouble = "the issuer asks us to wait"
+        => "Keyward tries again by itself when that time is over",
+    IssuerUnreachable: Trouble = "the issuer gave no usable answer; what was asked may or may not have been done"
+        => "Keyward tries again by itself; if it goes on, look at the issuer and at the network",
+    IssuerUnexpected: Trouble = "the issuer gave an answer that makes no sense"
+        => "Keyward tries again by itself; if it goes on, check that the address leads to the issuer",
+    ClusterTrouble: Trouble = "the API server refused something that is needed, or gave no usable answer"
+        => "Keyward tries again by itself; if it goes on, check Keyward's rights and admission rules in the cluster",
+    Outrun: Underway = "another writer was faster"
+        => "Keyward looks again by itself",
 }
 
 impl fmt::Display for Because {
@@ -146,17 +235,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_has_a_code_of_its_own_and_a_sentence() {
+    fn every_reason_has_a_code_of_its_own_a_sentence_and_an_end() {
         let mut codes: Vec<_> = Because::ALL.iter().map(|because| because.code()).collect();
         codes.sort_unstable();
         codes.dedup();
         assert_eq!(codes.len(), Because::ALL.len());
         for because in Because::ALL {
-            assert!(
-                because.text().len() > 10 && !because.text().ends_with('.'),
-                "{}",
-                because.code()
-            );
+            for text in [because.text(), because.ends()] {
+                let whole = text.len() >= 10 && !text.ends_with('.');
+                assert!(whole, "{}: {text}", because.code());
+            }
         }
     }
 }

@@ -457,6 +457,11 @@ pub struct Issued {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_no(yes: &bool) -> bool {
+    !*yes
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
 fn is_yes(yes: &bool) -> bool {
     *yes
 }
@@ -490,6 +495,9 @@ pub struct Trouble {
     /// A better reason than the kind's own, where one is known.
     #[serde(default)]
     pub because: Option<Because>,
+    /// The issuer itself answered, so that nobody works on the request any more: what came of it can be looked at.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub answered: bool,
 }
 
 impl Trouble {
@@ -499,6 +507,7 @@ impl Trouble {
             detail: detail.into(),
             wait: None,
             because: None,
+            answered: false,
         }
     }
 

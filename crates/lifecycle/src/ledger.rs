@@ -69,6 +69,14 @@ impl Ledger {
         self.entries().find(|entry| entry.version == version)
     }
 
+    /// How many versions may be alive at the issuer: the current one, those on their way out, and the one being made,
+    /// unless nothing was asked for because there were too many already.
+    pub fn may_be_alive(&self) -> usize {
+        let not_asked_for = |setback: &Setback| setback.because == Because::MintCapReached;
+        let asked_for = !self.setbacks.mint.as_ref().is_some_and(not_asked_for);
+        self.entries().count() + usize::from(self.intent.is_some() && asked_for)
+    }
+
     /// Where a version lives, or is being asked for, by what was written down then.
     pub fn source_of(&self, version: Version) -> Option<&Arc<str>> {
         let open = self
@@ -258,6 +266,10 @@ pub struct Intent {
     /// until it is revoked.
     #[serde(default, skip_serializing_if = "is_false")]
     pub brought: bool,
+    /// Of a credential that replaces itself: the issuer answered the one request of this attempt that it failed, so that
+    /// nobody works on it any more. What came of it can be seen with the value that it was sent with.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub answered: bool,
     /// The rotate annotation this answers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Because, Decision, Facts, Holder, Next, Severity, Verdict, Version};
+use crate::{Because, Decision, Facts, Holder, Ledger, Next, Severity, Verdict, Version};
 
 /// Something that is not yet so, and what it hangs on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,11 +79,8 @@ impl View {
             .and_then(|current| current.expires)
             .is_some_and(|expires| expires <= facts.now);
         let foremost = foremost(decision);
-        let live = ledger.map_or(0, |ledger| {
-            usize::from(ledger.current.is_some())
-                + ledger.retiring.len()
-                + usize::from(ledger.intent.is_some())
-        });
+        let live = ledger.map_or(0, Ledger::may_be_alive);
+        let making = ledger.is_some_and(|ledger| ledger.intent.is_some());
         let deleting = facts
             .cluster
             .resource
@@ -93,10 +90,13 @@ impl View {
         Self {
             ready: whole && !dead && !refused && !expired && !deleting,
             reconciling: !stalled
-                && (live > 1 || current.is_none() || !matches!(decision.next, Next::Rest { .. })),
+                && (live > 1
+                    || making
+                    || current.is_none()
+                    || !matches!(decision.next, Next::Rest { .. })),
             stalled,
             because: foremost.because,
-            message: message(facts, &foremost),
+            message: message(facts, &foremost, &decision.waits),
             current: current.map(|current| current.version),
             live,
             holders: decision
@@ -138,7 +138,8 @@ fn foremost(decision: &Decision) -> Wait {
     }
 }
 
-fn message(facts: &Facts, wait: &Wait) -> String {
+/// What is so, and in trouble also what ends it.
+fn message(facts: &Facts, wait: &Wait, all: &[Wait]) -> String {
     let mut text = wait.because.to_string();
     if let Err(refusal) = &facts.cluster.wanted
         && refusal.because == wait.because
@@ -149,12 +150,40 @@ fn message(facts: &Facts, wait: &Wait) -> String {
     if !wait.detail.is_empty() {
         text = format!("{text}: {}", wait.detail);
     }
+    text = match held(wait.because, all).as_slice() {
+        [] | [_] => with_version_and_holders(text, wait),
+        held => format!("{text}: {}", held.join("; ")),
+    };
+    if wait.because.severity() < Severity::Trouble {
+        return text;
+    }
+    let ends = wait.because.ends();
+    let (first, rest) = ends.split_at(1);
+    let said = text.trim_end_matches('.');
+    format!("{said}. {}{rest}", first.to_uppercase())
+}
+
+/// Each version that is held for this reason, and by whom: whoever reads of one must not think that it is the only one.
+fn held(because: Because, all: &[Wait]) -> Vec<String> {
+    let same = all.iter().filter(|wait| wait.because == because);
+    same.filter_map(|wait| {
+        let version = wait.version.filter(|_| !wait.on.is_empty())?;
+        Some(format!("version {version} by {}", names(&wait.on)))
+    })
+    .collect()
+}
+
+fn with_version_and_holders(mut text: String, wait: &Wait) -> String {
     if let Some(version) = wait.version {
         text = format!("{text} (version {version})");
     }
     if !wait.on.is_empty() {
-        let names: Vec<&str> = wait.on.iter().map(Holder::as_str).collect();
-        text = format!("{text}: {}", names.join(", "));
+        text = format!("{text}: {}", names(&wait.on));
     }
     text
+}
+
+fn names(holders: &[Holder]) -> String {
+    let names: Vec<&str> = holders.iter().map(Holder::as_str).collect();
+    names.join(", ")
 }

@@ -71,6 +71,7 @@ fn configuration(
     c.left = Budget {
         crashes: 4,
         losses: 6,
+        answered_failures: 3,
         lates: 2,
         overlaps: 4,
         ticks: 30,
@@ -148,7 +149,14 @@ fn walk(c: &Configuration, choices: &[u16]) -> Result<(), TestCaseError> {
             Event::Deletes => seldom.is_multiple_of(64),
             Event::Crashes(_)
             | Event::LearnsNothing(_)
-            | Event::Does(_, Fate::AnswerLost | Fate::UnderWay | Fate::Refused)
+            | Event::Does(
+                _,
+                Fate::AnswerLost
+                | Fate::UnderWay
+                | Fate::Refused
+                | Fate::FailedBefore
+                | Fate::FailedAfter,
+            )
             | Event::Rotates
             | Event::EditsAnnotations
             | Event::ChangesSpec

@@ -216,6 +216,8 @@ pub struct SourceError {
     pub detail: String,
     /// How long the issuer asked us to wait.
     pub wait: Option<SignedDuration>,
+    /// The issuer itself answered that it failed: nobody works on the request any more.
+    pub answered: bool,
 }
 
 impl SourceError {
@@ -225,6 +227,7 @@ impl SourceError {
             kind,
             detail: detail.into(),
             wait: None,
+            answered: false,
         }
     }
 
@@ -234,6 +237,7 @@ impl SourceError {
             detail: self.to_string(),
             wait: self.wait,
             because: None,
+            answered: self.answered,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::check::known_to_be_refused;
 use super::mint::answer;
 use super::scene::{Choice, Scene, Waits, listing, refused};
 use crate::schedule::later;
@@ -72,6 +73,7 @@ pub(super) fn begin_a_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         print: wanted.print.clone(),
         since: s.now(),
         brought: false,
+        answered: false,
         token: s.resource.rotate.clone(),
         source: wanted.source.clone(),
         chosen: None,
@@ -114,8 +116,11 @@ pub(super) fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Bec
     let refused =
         answer(s.facts.answers.works.as_ref(), current.version) == Some(Ok(&Verdict::Refused));
     // Where our own login is refused as well, it is the user who is shut out: nothing could be minted either.
-    let shut_out = listing(s.facts)
-        .is_err_and(|trouble| trouble.is_some_and(|trouble| trouble.kind == TroubleKind::Denied));
+    let shut_out = match listing(s.facts) {
+        Ok(_) => false,
+        Err(Some(trouble)) if trouble.kind == TroubleKind::Denied => true,
+        Err(Some(_) | None) => known_to_be_refused(s),
+    };
     if refused && !shut_out && s.facts.cluster.issuer.minting != Minting::Provided {
         return Some(Because::RevokedElsewhere);
     }

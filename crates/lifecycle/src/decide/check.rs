@@ -5,7 +5,10 @@ use jiff::SignedDuration;
 use super::begin::PEACE;
 use super::scene::{Choice, Scene, Waits, listing};
 use crate::schedule::{later, spread};
-use crate::{Because, Change, Entry, Purpose, Question, Trouble, TroubleKind, Verdict, Version};
+use crate::{
+    Because, Change, Entry, Minting, Purpose, Question, Stored, Trouble, TroubleKind, Verdict,
+    Version,
+};
 
 /// After a start, every credential is compared with its issuer once, spread over this time.
 const AFTER_START: SignedDuration = SignedDuration::from_mins(10);
@@ -38,7 +41,13 @@ pub(super) fn tidy_old_notes(s: &Scene, _: &mut Waits) -> Option<Choice> {
         .as_ref()
         .is_some_and(|answer| answer.is.is_ok());
     let could_not_list = matches!(listing(s.facts), Err(Some(_)));
-    if listed || (tried && !could_not_list) {
+    let looked = if known_to_be_refused(s) {
+        // Only its own value shows that it lets somebody in again.
+        current_is(s, Verdict::Works)
+    } else {
+        listed || (tried && !could_not_list)
+    };
+    if looked {
         ledger.setbacks.check = None;
     }
     if ledger.retiring.is_empty() && listed {
@@ -64,12 +73,12 @@ pub(super) fn tidy_old_notes(s: &Scene, _: &mut Waits) -> Option<Choice> {
     (ledger != *s.ledger).then(|| Choice::record(Change::Tidy, ledger, Because::Tidying))
 }
 
-/// Our login is refused, and so nothing can be listed. Whether what consumers use still works can be tried all the same.
+/// We are refused, and so nothing can be listed. Whether what consumers use still works can be tried all the same.
 fn look_without_login(s: &Scene, current: &Entry, trouble: &Trouble) -> Choice {
     let there = s
         .stored(current.version)
         .is_some_and(|stored| stored.intact);
-    if trouble.kind != TroubleKind::Denied || !there {
+    if !is_refusal(trouble) || !there {
         return s.setback(Purpose::Check, trouble);
     }
     match &s.facts.answers.works {
@@ -81,6 +90,83 @@ fn look_without_login(s: &Scene, current: &Entry, trouble: &Trouble) -> Choice {
         },
         Some(_) | None => Choice::ask(Question::Works(current.version), Because::Checking),
     }
+}
+
+/// The issuer refused us just now. What consumers use may be dead too, as when the user is disabled, or live on, as when only
+/// the password changed; its own value tells which. Tried once in a pass, while the pass knows of the refusal.
+pub(super) fn try_the_current_when_we_are_refused(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    let current = s.ledger.current.as_ref()?;
+    let there = |stored: &Stored| stored.intact && !stored.leaving;
+    let whole = s.stored(current.version).is_some_and(there);
+    if s.resource.deleting || !whole || !has_a_login_of_its_own(s) {
+        return None;
+    }
+    let trouble = refusal_in_this_pass(s)?;
+    match &s.facts.answers.works {
+        None => {
+            let question = Question::Works(current.version);
+            Some(Choice::ask(question, Because::Checking))
+        }
+        Some(_) if current_is(s, Verdict::Refused) && !known_to_be_refused(s) => {
+            Some(s.setback_because(Purpose::Check, trouble, Because::CurrentRefused))
+        }
+        Some(_) => None,
+    }
+}
+
+/// We log in with something else than the value that consumers use.
+fn has_a_login_of_its_own(s: &Scene) -> bool {
+    match s.facts.cluster.issuer.minting {
+        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce => true,
+        Minting::SelfRotating | Minting::Provided => false,
+    }
+}
+
+/// Why the issuer said no to what this pass asked for, whatever that was.
+fn refusal_in_this_pass<'a>(s: &Scene<'a>) -> Option<&'a Trouble> {
+    let failed = s.facts.process.failed.as_ref().map(|(_, trouble)| trouble);
+    let listed = listing(s.facts).err().flatten();
+    [listed, failed]
+        .into_iter()
+        .flatten()
+        .find(|trouble| is_refusal(trouble))
+}
+
+/// The issuer said no, in so many words. What has a reason of its own was said by somebody else.
+fn is_refusal(trouble: &Trouble) -> bool {
+    let refused = match trouble.kind {
+        TroubleKind::Denied | TroubleKind::Rejected => true,
+        TroubleKind::Conflict
+        | TroubleKind::Throttled
+        | TroubleKind::Unreachable
+        | TroubleKind::Unexpected
+        | TroubleKind::Cluster => false,
+    };
+    refused && trouble.because.is_none()
+}
+
+/// It is written down that the current version lets nobody in.
+pub(super) fn known_to_be_refused(s: &Scene) -> bool {
+    let check = s.ledger.setbacks.check.as_ref();
+    check.is_some_and(|setback| setback.because == Because::CurrentRefused)
+}
+
+/// It was refused, and the issuer lists it: does it let somebody in again?
+fn ask_once_more(s: &Scene, current: &Entry) -> Option<Choice> {
+    if current_is(s, Verdict::Refused) {
+        let trouble = Trouble::new(TroubleKind::Denied, "the issuer refuses the credential");
+        return Some(s.setback_because(Purpose::Check, &trouble, Because::CurrentRefused));
+    }
+    let asked = s.facts.answers.works.is_some();
+    let question = Question::Works(current.version);
+    (!asked).then(|| Choice::ask(question, Because::Checking))
+}
+
+/// Whether this was answered of the current version in this pass.
+fn current_is(s: &Scene, verdict: Verdict) -> bool {
+    let current = s.ledger.current.as_ref().map(|current| current.version);
+    let works = s.facts.answers.works.as_ref();
+    works.is_some_and(|answer| Some(answer.about) == current && answer.is == Ok(verdict))
 }
 
 /// The one timed look at the issuer: does it still know the current version, and is there anything we forgot?
@@ -104,7 +190,8 @@ pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         ),
     };
     let due = s.ledger.sweep_at.map_or(routine, |at| routine.min(at));
-    if due > s.now() {
+    // What is written down as refused is looked at when its pause is over, whenever the next look would have been.
+    if due > s.now() && !known_to_be_refused(s) {
         waits.until(Because::UpToDate, due);
         return None;
     }
@@ -113,6 +200,7 @@ pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     }
     if s.facts.cluster.issuer.lists {
         return match listing(s.facts) {
+            Ok(_) if known_to_be_refused(s) => ask_once_more(s, current),
             Ok(_) => {
                 if let Some(trouble) = &s.facts.answers.unlisted {
                     waits.trouble(trouble, later(s.now(), LOOK_THERE_AGAIN));

@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::begin::{Window, window};
+use super::check::known_to_be_refused;
 use super::retire::release;
 use super::rotate::{rotate_itself, somebody_may_be_rotating};
 use super::scene::{Choice, Origin, Scene, Waits, entry_of, listing};
@@ -84,6 +85,10 @@ pub(super) fn publish_what_is_stored(s: &Scene, waits: &mut Waits) -> Option<Cho
         ledger.sweep_at = ledger.sweep_at.or(Some(later(s.now(), SWEEP_AFTER)));
     }
     ledger.setbacks.mint = None;
+    if known_to_be_refused(s) {
+        // That was the one before.
+        ledger.setbacks.check = None;
+    }
     Some(Choice::record(Change::Publish, ledger, Because::Stored))
 }
 
@@ -177,14 +182,21 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     if let Some(until) = somebody_may_be_rotating(s, intent)
         && until > s.now()
     {
+        let because = Because::RotationUnanswered;
+        let Some(target) = s.target() else {
+            waits.version_until(because, intent.version, Some(until));
+            return None;
+        };
         // What is told of the credential meanwhile must be so: its value may be dead already.
-        if let Some(target) = s.target()
-            && answer(s.facts.answers.works.as_ref(), target.version).is_none()
-        {
-            let question = Question::Works(target.version);
-            return Some(Choice::ask(question, Because::AttemptLost));
-        }
-        waits.version_until(Because::AttemptLost, intent.version, Some(until));
+        let detail = match answer(s.facts.answers.works.as_ref(), target.version) {
+            None => return Some(Choice::ask(Question::Works(target.version), because)),
+            Some(Ok(Verdict::Works)) => "the value in the Secret still works",
+            Some(Ok(Verdict::Refused)) => {
+                "the value in the Secret no longer works, so the token was replaced"
+            }
+            Some(Err(_)) => "whether the value in the Secret still works could not be found out",
+        };
+        waits.version_with(because, intent.version, until, detail);
         return None;
     }
     if let Some(broken) = s.stored(intent.version)
@@ -421,6 +433,7 @@ fn bumped(s: &Scene, wanted: &Wanted) -> crate::Ledger {
         intent.version = intent.version.next_attempt();
         intent.print = wanted.print.clone();
         intent.since = s.now();
+        intent.answered = false;
         intent.chosen = None;
         let before = std::mem::replace(&mut intent.source, wanted.source.clone());
         ledger.high = ledger.high.max(intent.version);

@@ -24,7 +24,9 @@ type Check = fn(&Scene, &mut Waits) -> Option<Choice>;
 /// The policy, top to bottom: the first check that has something to do wins.
 const POLICY: &[Check] = &[
     rotate::free_a_refused_value, // only this pass knows that the answer was a clear no: it says so before it forgets
+    check::try_the_current_when_we_are_refused, // only this pass knows: what consumers use may be dead too, or live on
     recover::write_down_what_failed, // early: a failure nobody remembers is repeated by the next process
+    rotate::settle_an_answered_failure, // before its pause: what is known is said at once
     recover::condemn_in_an_emergency, // a leaked credential does not wait for anything below
     recover::rebuild_a_ledger_overtaken, // Secrets know more than the ledger: nothing else can be trusted before
     recover::recognise_the_target,

@@ -6,8 +6,8 @@ use super::mint::{answer, bump, holds, reserve};
 use super::scene::{Choice, Scene, Waits};
 use crate::schedule::{later, reason_for};
 use crate::{
-    Because, Change, Intent, Minting, Purpose, Question, Step, Stored, TroubleKind, Verdict,
-    Version, Wanted,
+    Because, Change, Intent, Ledger, Minting, Purpose, Question, Step, Stored, Trouble,
+    TroubleKind, Verdict, Version, Wanted,
 };
 
 /// Longer than a self-rotation takes with writing down what it returned.
@@ -101,6 +101,55 @@ pub(super) fn free_a_refused_value(s: &Scene, _: &mut Waits) -> Option<Choice> {
         && s.facts.cluster.issuer.minting == Minting::SelfRotating
         && !holds(s, intent.version);
     frees.then(|| Choice::act(s.claim(target.version), reason_for(trouble.kind)))
+}
+
+/// The issuer answered that it failed, and that is written down: the one request of this attempt is over. If the value
+/// that it was sent with still works, nothing happened, and the value may be used for another. If not, the answer with
+/// the new one is lost, and nobody is about to store it.
+pub(super) fn settle_an_answered_failure(s: &Scene, _: &mut Waits) -> Option<Choice> {
+    let intent = s.ledger.intent.as_ref().filter(|intent| intent.answered)?;
+    let target = s
+        .target()
+        .filter(|target| spent(target) && target.claim == Some(intent.version))?;
+    if s.facts.cluster.issuer.minting != Minting::SelfRotating || holds(s, intent.version) {
+        return None;
+    }
+    match answer(s.facts.answers.works.as_ref(), target.version) {
+        None => Some(Choice::ask(Question::Works(target.version), intent.cause)),
+        Some(Ok(Verdict::Works)) => Some(
+            say_that_nothing_happened(s)
+                .unwrap_or_else(|| Choice::act(s.claim(target.version), Because::RotationUndone)),
+        ),
+        Some(Ok(Verdict::Refused)) => Some(Choice::rest(Because::RootCredentialLost)),
+        // The next look asks again.
+        Some(Err(_)) => None,
+    }
+}
+
+/// What was written down as unknown is known by now.
+fn say_that_nothing_happened(s: &Scene) -> Option<Choice> {
+    let because = Because::RotationUndone;
+    let mut ledger = s.ledger.clone();
+    let setback = ledger.setbacks.mint.as_mut()?;
+    if setback.because == because {
+        return None;
+    }
+    setback.because = because;
+    Some(Choice::record(Change::Tidy, ledger, because))
+}
+
+/// Notes that the issuer answered the one request of this attempt, where that tells whether it may be sent again.
+pub(super) fn note_the_answer(s: &Scene, ledger: &mut Ledger, purpose: Purpose, trouble: &Trouble) {
+    let rotates = s.facts.cluster.issuer.minting == Minting::SelfRotating;
+    let Some(intent) = &mut ledger.intent else {
+        return;
+    };
+    let sent = s
+        .target()
+        .is_some_and(|target| target.claim == Some(intent.version));
+    if rotates && sent && purpose == Purpose::Mint {
+        intent.answered |= trouble.answered;
+    }
 }
 
 /// The request of another process may be under way, and its answer about to be stored: before that has had its time,

@@ -1,5 +1,6 @@
 use jiff::Timestamp;
 
+use super::rotate::note_the_answer;
 use crate::schedule::{later, retry_at};
 use crate::{
     Because, Change, Delivery, Entry, Facts, Holder, Issued, Known, Ledger, Listing, Minting, Next,
@@ -118,6 +119,22 @@ impl Waits {
             on: Vec::new(),
             until,
             detail: String::new(),
+        });
+    }
+
+    pub(super) fn version_with(
+        &mut self,
+        because: Because,
+        version: Version,
+        until: Timestamp,
+        detail: &str,
+    ) {
+        self.0.push(Wait {
+            because,
+            version: Some(version),
+            on: Vec::new(),
+            until: Some(until),
+            detail: detail.to_owned(),
         });
     }
 
@@ -345,6 +362,7 @@ impl Scene<'_> {
             detail: trouble.detail.chars().take(LONGEST_DETAIL).collect(),
         };
         ledger.setbacks.set(purpose, setback);
+        note_the_answer(self, ledger, purpose, trouble);
     }
 
     /// Moves the current version to those on their way out.

@@ -1,6 +1,6 @@
 //! Everything that can happen next: each event is one thing that nothing can come between.
 
-use lifecycle::Delivery;
+use lifecycle::{Delivery, Minting};
 
 use crate::configurations::{Configuration, Lie};
 use crate::consumers::{self, Deed};
@@ -181,6 +181,8 @@ fn operator_moves(run: &Run, w: &World, index: usize, out: &mut Vec<(Event, Worl
                     Fate::AnswerLost,
                     Fate::UnderWay,
                     Fate::Refused,
+                    Fate::FailedBefore,
+                    Fate::FailedAfter,
                 ] {
                     let mut next = *w;
                     let allowed = match fate {
@@ -190,6 +192,12 @@ fn operator_moves(run: &Run, w: &World, index: usize, out: &mut Vec<(Event, Worl
                         Fate::Refused => {
                             let refusable = matches!(request.verb, Verb::Store | Verb::Annotate);
                             refusable && spend(&mut next.left.refusals)
+                        }
+                        Fate::FailedBefore | Fate::FailedAfter => {
+                            let rotates = run.configuration.issuer.minting == Minting::SelfRotating;
+                            rotates
+                                && request.verb == Verb::Mint
+                                && spend(&mut next.left.answered_failures)
                         }
                     };
                     if !allowed {

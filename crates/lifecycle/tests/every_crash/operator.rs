@@ -305,6 +305,10 @@ pub enum Fate {
     UnderWay,
     /// The API server says no, in so many words.
     Refused,
+    /// The issuer answers that it failed, and it did nothing.
+    FailedBefore,
+    /// The issuer answers that it failed, and it was done all the same.
+    FailedAfter,
 }
 
 /// Sends the one request that was decided on. `false`: this walk has no room for what would follow.
@@ -321,7 +325,7 @@ pub fn send(run: &Run, w: &mut World, index: usize, request: Request, fate: Fate
         && w.operators[index].resource.print > FIRST_SPEC;
     match fate {
         Fate::Answered if refused => absorb(run, w, index, request, Reply::Denied),
-        Fate::AnswerLost | Fate::UnderWay if refused => {
+        Fate::AnswerLost | Fate::UnderWay | Fate::FailedBefore | Fate::FailedAfter if refused => {
             hear_nothing(w, index, request);
             true
         }
@@ -332,6 +336,16 @@ pub fn send(run: &Run, w: &mut World, index: usize, request: Request, fate: Fate
         Fate::AnswerLost => {
             let reply = perform(w, run.configuration, run.ledgers, request);
             hear_nothing(w, index, request);
+            reply != Reply::NoRoom
+        }
+        Fate::FailedBefore => {
+            promises::when_a_rotation_was_answered(w, request);
+            hear_that_it_failed(w, index, request);
+            true
+        }
+        Fate::FailedAfter => {
+            let reply = perform(w, run.configuration, run.ledgers, request);
+            hear_that_it_failed(w, index, request);
             reply != Reply::NoRoom
         }
         // It goes on without them.
@@ -354,6 +368,12 @@ pub fn send(run: &Run, w: &mut World, index: usize, request: Request, fate: Fate
             true
         }
     }
+}
+
+/// As when nothing is heard, but for what the answer itself tells: nobody works on the request any more.
+fn hear_that_it_failed(w: &mut World, index: usize, request: Request) {
+    hear_nothing(w, index, request);
+    w.operators[index].failed = Failed::MintingAnswered;
 }
 
 fn hear_nothing(w: &mut World, index: usize, request: Request) {

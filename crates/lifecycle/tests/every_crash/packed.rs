@@ -111,6 +111,7 @@ impl Hash for Operator {
             Failed::Storing => (5, 0),
             Failed::RevokingDenied(version) => (6, version),
             Failed::SweepingDenied => (7, 0),
+            Failed::MintingAnswered => (8, 0),
         };
         state.write_u64(word([
             self.phase as u8,

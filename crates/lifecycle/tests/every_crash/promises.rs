@@ -139,6 +139,13 @@ pub fn when_a_rotation_is_sent(w: &mut World, c: &Configuration, r: Request) {
     w.rotated_with |= value;
 }
 
+/// The issuer answered that it failed, and did nothing: this value may be sent once more.
+pub fn when_a_rotation_was_answered(w: &mut World, r: Request) {
+    if r.credential != NOBODY {
+        w.rotated_with &= !(1 << r.credential);
+    }
+}
+
 /// P2: a dead value is not rotated with while anything lives that came of it. A late request with a value that was
 /// replaced meanwhile by one of another origin ends nothing.
 pub fn before_a_family_ends(w: &mut World, family: u8) {

@@ -121,6 +121,8 @@ fn tell(run: &Run, w: &World, event: Event) -> String {
                 Fate::Answered => "",
                 Fate::AnswerLost => ": it happens, but the answer is lost",
                 Fate::Refused => ": the API server says no",
+                Fate::FailedBefore => ": the issuer answers that it failed, and it did nothing",
+                Fate::FailedAfter => ": the issuer answers that it failed, and yet it happens",
                 Fate::UnderWay => ": no answer, the request stays under way",
             };
             format!(

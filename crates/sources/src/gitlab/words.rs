@@ -100,6 +100,14 @@ pub(super) fn not_rotated(reply: &Reply) -> SourceError {
             "GitLab does not let this kind of token rotate itself; it must be a personal access token",
         ),
         404 => rejected("this GitLab does not offer self-rotation, which came with version 16.10"),
+        // GitLab's own word, unlike the 502 to 504 of a gateway, behind which the request may still be under way.
+        500 => SourceError {
+            answered: true,
+            ..reply.error(
+                TroubleKind::Unreachable,
+                "GitLab answered that it failed (500)",
+            )
+        },
         _ => refusal(reply),
     }
 }

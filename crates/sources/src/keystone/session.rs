@@ -362,7 +362,7 @@ impl Session {
             act,
             TroubleKind::Denied,
             format!(
-                "Keystone refused the login of user {user} (domain {user_domain}) to project {project} (domain {project_domain}): wrong password, locked or disabled user, or no role there; it is not tried again until the password in its Secret changes"
+                "Keystone refused the login of user {user} (domain {user_domain}) to project {project} (domain {project_domain}): wrong password, locked or disabled user, or no role there; this password is not tried again"
             ),
         )
     }

@@ -112,6 +112,32 @@ pub(super) fn all_in_one_secret() -> Vec<Configuration> {
             ) = (1, 1, 2, 3);
         },
     ));
+    all.extend(for_each(
+        &[(
+            "self-rotating: an answered failure, lost answer, crash",
+            Minting::SelfRotating,
+        )],
+        |c| {
+            (c.left.answered_failures, c.left.losses, c.left.crashes) = (1, 1, 1);
+            (c.left.rotations, c.left.ticks) = (1, 3);
+        },
+    ));
+    all.extend(for_each(
+        &[(
+            "self-rotating: two leaders, an answered failure, late request",
+            Minting::SelfRotating,
+        )],
+        |c| {
+            c.leaders = 2;
+            (
+                c.left.overlaps,
+                c.left.answered_failures,
+                c.left.lates,
+                c.left.rotations,
+                c.left.ticks,
+            ) = (1, 1, 1, 1, 3);
+        },
+    ));
     all
 }
 

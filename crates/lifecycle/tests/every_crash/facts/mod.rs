@@ -156,6 +156,7 @@ pub fn facts(
                 Failed::No => None,
                 Failed::Minting => Some((Purpose::Mint, unreachable_now())),
                 Failed::MintingDenied => Some((Purpose::Mint, denied())),
+                Failed::MintingAnswered => Some((Purpose::Mint, answered())),
                 Failed::Storing => Some((Purpose::Mint, Trouble::new(TroubleKind::Cluster, ""))),
                 Failed::Revoking(v) => {
                     Some((Purpose::RetireVersion(version(v)), unreachable_now()))
@@ -373,6 +374,13 @@ fn versions(bits: u64) -> Vec<lifecycle::Version> {
 
 fn denied() -> Trouble {
     Trouble::new(TroubleKind::Denied, "")
+}
+
+fn answered() -> Trouble {
+    Trouble {
+        answered: true,
+        ..unreachable_now()
+    }
 }
 
 fn unreachable_now() -> Trouble {

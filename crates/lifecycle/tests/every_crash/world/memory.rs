@@ -71,6 +71,8 @@ pub enum Failed {
     No,
     Minting,
     MintingDenied,
+    /// The issuer answered that it failed.
+    MintingAnswered,
     /// The API server does not take what was minted.
     Storing,
     Revoking(V),

@@ -49,6 +49,8 @@ pub struct Budget {
     pub crashes: u8,
     /// A request took effect, or a question was asked, and no answer came.
     pub losses: u8,
+    /// The issuer answers a self-rotation that it failed, having done it or not.
+    pub answered_failures: u8,
     /// A request stays under way, to land at any later time or never.
     pub lates: u8,
     /// An operator begins a pass while the other is in the middle of one.
