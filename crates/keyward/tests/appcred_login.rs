@@ -112,6 +112,101 @@ async fn a_user_that_is_disabled_is_noticed_and_taken_up_again_when_it_is_enable
     assert_eq!(cloud.events_of("ApplicationCredentialRotated"), 0);
 }
 
+/// P7: a rotation is refused, because the user is shut out. Nobody gets in with its credential either, which is tried: it is
+/// not ready, although the time of its own check has not come.
+async fn is_not_ready_after(shut_out: impl AsyncFnOnce(&Cloud)) {
+    let (cloud, _operator, _) = ready().await;
+    let handed_out = cloud.handed_out().await;
+    shut_out(&cloud).await;
+    assert_ne!(cloud.log_in(&handed_out).await, 201);
+    cloud.annotate("keyward.dev/rotate", "1").await;
+    cloud
+        .until("it is told", || async {
+            let ready = cloud.condition(NAME, "Ready").await;
+            ready["status"] == "False" && ready["reason"] == "CurrentRefused"
+        })
+        .await;
+    let asked = cloud.faults().count(keystone::LOGIN_BY_PASSWORD);
+    for _ in 0..5 {
+        cloud.until_looked_at().await;
+    }
+    assert!(!cloud.is_ready(NAME).await, "it stays so");
+    assert_eq!(cloud.faults().count(keystone::LOGIN_BY_PASSWORD), asked);
+}
+
+#[tokio::test]
+async fn a_disabled_user_is_not_ready_once_our_login_was_refused() {
+    is_not_ready_after(async |cloud: &Cloud| cloud.admin.disable_user(USER).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_deleted_user_is_not_ready_once_our_login_was_refused() {
+    is_not_ready_after(async |cloud: &Cloud| cloud.admin.delete_user(USER).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_user_without_its_role_is_not_ready_once_our_login_was_refused() {
+    is_not_ready_after(async |cloud: &Cloud| {
+        let unassigned = cloud.admin.unassign_role(USER, "service", "service").await;
+        unassigned.unwrap();
+    })
+    .await;
+}
+
+/// P7: the password changed at Keystone alone. Our login is refused, and what consumers use works: that was seen, too.
+#[tokio::test]
+async fn a_credential_that_outlives_our_login_stays_ready() {
+    let (cloud, _operator, first) = ready().await;
+    cloud.admin.set_password(USER, "another").await.unwrap();
+    let tried = cloud
+        .faults()
+        .count(keystone::LOGIN_BY_APPLICATION_CREDENTIAL);
+    cloud.annotate("keyward.dev/rotate", "1").await;
+    cloud
+        .until("it is told", || {
+            cloud.says(NAME, "Reconciling", "refused the login")
+        })
+        .await;
+    assert!(cloud.is_ready(NAME).await);
+    assert!(
+        cloud
+            .faults()
+            .count(keystone::LOGIN_BY_APPLICATION_CREDENTIAL)
+            > tried
+    );
+    assert_eq!(cloud.live_ids().await, [first]);
+}
+
+/// What is not text cannot be sent: that is said, and not that Keystone refused it.
+#[tokio::test]
+async fn a_password_that_is_not_text_is_told_as_such_and_keystone_is_not_asked() {
+    let cloud = Cloud::new().await;
+    let patch = serde_json::json!({ "data": { "BarbicanPassword": "//79" } });
+    cloud
+        .secrets()
+        .patch(
+            cloud::PASSWORDS,
+            &kube::api::PatchParams::default(),
+            &kube::api::Patch::Merge(&patch),
+        )
+        .await
+        .unwrap();
+    let _operator = cloud.operator().await;
+    cloud.create().await;
+    cloud
+        .until("it is told", || {
+            cloud.says(
+                NAME,
+                "Ready",
+                "key BarbicanPassword of Secret osp-secret is not text",
+            )
+        })
+        .await;
+    let ready = cloud.condition(NAME, "Ready").await;
+    assert_eq!(ready["reason"], "LoginMissing");
+    assert_eq!(cloud.faults().count(keystone::LOGIN_BY_PASSWORD), 0);
+}
+
 /// K1: one login for all who need one, and a token that Keystone no longer takes is replaced by one more.
 #[tokio::test]
 async fn a_token_is_shared_and_replaced_when_keystone_no_longer_takes_it() {

@@ -90,9 +90,9 @@ async fn a_credential_is_rotated_and_everything_about_it_can_be_seen() {
     for part in [
         "DemoCredential team-a/db\n\nWhat is so\n  - It is ready.\n",
         "Version 2.1 is current, in Secret db-2-1, minted",
-        "Version 1.1 is on its way out (Secret db-1-1): nobody new can hold it, held by example.com/job.",
+        "Version 1.1 is being retired. Its Secret db-1-1 is deleted as soon as nobody holds it, and nobody new can. It is held by example.com/job.",
         "What happens next\n  Nothing, until something changes",
-        "[HeldByConsumers]\n    Who must act: example.com/job: each lets go by",
+        "[HeldByConsumers]\n    Who must act: example.com/job\n    What ends it: each holder has to take its finalizer off the Secret",
     ] {
         assert!(
             explained.out.contains(part),
@@ -147,9 +147,11 @@ async fn explain_says_who_must_act_when_the_login_is_missing() {
         "{}",
         ended.out
     );
-    assert!(ended.out.contains("(LoginMissing)"), "{}", ended.out);
+    assert!(ended.out.contains("[LoginMissing]"), "{}", ended.out);
     assert!(
-        ended.out.contains("create the Secret with the login"),
+        ended
+            .out
+            .contains("put it into the Secret that the spec names"),
         "{}",
         ended.out
     );

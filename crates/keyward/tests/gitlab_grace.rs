@@ -26,6 +26,61 @@ async fn a_rotation_that_fails_in_a_window_does_not_make_it_last_longer() {
     forge.goes_on_from(&operator, second).await;
 }
 
+/// GL6, S002-13: the schedule asks for the next rotation while a window is open, and GitLab makes no tokens. The window closes
+/// when it was to close, not later.
+#[tokio::test]
+async fn a_scheduled_rotation_that_fails_does_not_move_the_end_of_an_open_window() {
+    let forge = Forge::new().await;
+    let object = forge.keeping_old("6h");
+    let (forge, operator, first) = settled_in(forge, object).await;
+    // At one at night somebody rotates; the window is open until seven, and three is the time of the schedule.
+    forge.live_through(&operator, hours(15)).await;
+    forge.rotate("open the window").await;
+    let second = forge.until_rotated_from(first).await;
+    let ends = forge.window_ends_at().await;
+    forge
+        .faults()
+        .every(CREATE_PROJECT_TOKEN, Fault::Error(500));
+    for _ in 0..5 {
+        forge.live_through(&operator, hours(1)).await;
+        assert_eq!(forge.window_ends_at().await, ends);
+    }
+    forge.live_through(&operator, minutes(50)).await;
+    forge.assert_live(&[first, second]);
+    forge.live_through(&operator, minutes(11)).await;
+    forge.until_ended(first).await;
+    forge.until_told_of("RotationFailed").await;
+    assert_eq!(forge.use_exported().await, Use::Works);
+    forge.assert_live(&[second]);
+    forge.faults().clear();
+    forge.live_through(&operator, hours(1)).await;
+    let third = forge.until_rotated_from(second).await;
+    forge.live_through(&operator, hours(7)).await;
+    forge.until_settled().await;
+    forge.assert_live(&[third]);
+}
+
+/// S002-15: the column shows how long the old token has left, as of the moment when its end was settled, and that end.
+/// Nothing is written while it runs down.
+#[tokio::test]
+async fn the_column_counts_down_without_being_written_again() {
+    let (forge, operator, _, _) = in_window("2h").await;
+    let told = forge.status().await["gracePeriod"].clone();
+    let text = told.as_str().unwrap();
+    let (left, until) = text.split_once(", until ").unwrap();
+    let (left, at) = left.split_once(" left at ").unwrap();
+    assert!(["2h", "1h59m"].contains(&left), "{text}");
+    assert!(at.ends_with('Z'), "{text}");
+    assert_eq!(until, forge.window_ends_at().await.to_string());
+    forge.calm(&operator).await;
+    let writes = forge.writes();
+    for _ in 0..5 {
+        forge.live_through(&operator, minutes(20)).await;
+    }
+    assert_eq!(forge.writes(), writes);
+    assert_eq!(forge.status().await["gracePeriod"], told);
+}
+
 /// GL8.
 #[tokio::test]
 async fn force_now_in_a_window_closes_it_and_then_rotates() {

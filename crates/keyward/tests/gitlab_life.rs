@@ -98,10 +98,8 @@ async fn an_old_token_is_kept_for_an_hour_unless_told_otherwise() {
     let until = forge.window_ends_at().await;
     let left = until.duration_since(forge.now());
     assert!(left > minutes(58) && left <= hours(1), "{left:#}");
-    assert_eq!(
-        forge.status().await["gracePeriod"],
-        format!("until {until}")
-    );
+    let column = forge.status().await["gracePeriod"].to_string();
+    assert!(column.contains(&format!("until {until}")), "{column}");
     forge.live_through(&operator, minutes(50)).await;
     forge.assert_live(&[first, second]);
     forge.live_through(&operator, minutes(11)).await;

@@ -8,6 +8,7 @@ use forge::{
     EXPORT, Forge, Kind, NAME, OPERATOR, ROOT, Running, hours, minutes, stores_a_value,
     stores_or_asks, with,
 };
+use jiff::SignedDuration;
 use keyward::engine::Options;
 use serde_json::json;
 use testbed::apiserver::{self, Verb};
@@ -87,7 +88,7 @@ async fn a_lost_answer_is_told_with_the_command_to_recover() {
     let told = forge.ready(Kind::Personal, ROOT_NAME).await;
     assert_eq!(told["status"], "False");
     let text = told["message"].as_str().unwrap().to_owned();
-    let command = "kubectl -n team-a patch secret gitlab-root --type=merge -p '{\"stringData\":{\"token\":\"<the new token>\"}}'";
+    let command = "read -rs TOKEN && printf '{\"stringData\":{\"token\":\"%s\"}}' \"$TOKEN\" | kubectl -n team-a patch secret gitlab-root --type=merge --patch-file=/dev/stdin";
     assert!(text.contains(command), "{text}");
     assert!(forge.event("RootCredentialLost").contains(command));
     forge.live_through(&operator, hours(8)).await;
@@ -148,6 +149,110 @@ async fn a_value_that_may_have_been_rotated_with_is_not_rotated_with_again() {
     let now = forge.current_of(Kind::Personal, ROOT_NAME).await;
     // Nobody knows the value of the one before any more, and it is ended all the same.
     forge.assert_live(&[now]);
+}
+
+/// GL31: GitLab says itself that it failed. The old value still works, so nothing happened and nothing is under way: it is
+/// tried again later, and nobody is asked for anything.
+#[tokio::test]
+async fn a_self_rotation_that_gitlab_says_failed_is_made_later_without_a_person() {
+    let (forge, operator, first) = adopted().await;
+    forge.faults().next(ROTATE_SELF, Fault::Error(500));
+    forge.live_through(&operator, hours(18) + minutes(6)).await;
+    forge.until_told_of("RotationFailed").await;
+    forge.calm(&operator).await;
+    let told = forge.ready(Kind::Personal, ROOT_NAME).await;
+    assert_eq!(told["status"], "True", "{told}");
+    assert_eq!(told["reason"], "RotationUndone", "{told}");
+    assert_eq!(forge.rotations(), 2);
+    forge
+        .until("it is rotated", || async {
+            forge.live_through(&operator, minutes(1)).await;
+            forge.current_of(Kind::Personal, ROOT_NAME).await != first
+        })
+        .await;
+    forge.until_personal_settled().await;
+    assert_eq!(forge.rotations(), 3);
+    assert_eq!(use_root(&forge).await, Use::Works);
+    let second = forge.current_of(Kind::Personal, ROOT_NAME).await;
+    forge.assert_live(&[second]);
+    for reason in ["RotationUnconfirmed", "RootCredentialLost"] {
+        assert_eq!(forge.events_of(reason), 0, "{reason}");
+    }
+}
+
+/// GL31: and if GitLab answers nothing else for a while either, what it said is remembered, and looked into afterwards.
+#[tokio::test]
+async fn a_failure_that_gitlab_told_is_settled_when_it_answers_again() {
+    let (forge, operator, first) = adopted().await;
+    forge.faults().plan({
+        let mut said = false;
+        move |request| {
+            said |= request.kind == ROTATE_SELF;
+            match (request.kind == ROTATE_SELF, said) {
+                (true, _) => Fault::Error(500),
+                (false, true) => Fault::Error(503),
+                (false, false) => Fault::Pass,
+            }
+        }
+    });
+    forge.live_through(&operator, hours(18) + minutes(6)).await;
+    forge.until_told_of("RotationFailed").await;
+    forge.live_through(&operator, minutes(10)).await;
+    assert_eq!(forge.rotations(), 2, "not before it is known");
+    operator.stop().await;
+    forge.faults().clear();
+    let operator = forge.operator().await;
+    forge
+        .until("it is rotated", || async {
+            forge.live_through(&operator, minutes(2)).await;
+            forge.current_of(Kind::Personal, ROOT_NAME).await != first
+        })
+        .await;
+    forge.until_personal_settled().await;
+    assert_eq!(forge.rotations(), 3);
+    let second = forge.current_of(Kind::Personal, ROOT_NAME).await;
+    forge.assert_live(&[second]);
+}
+
+/// GL31: GitLab says that it failed, and the old value is dead all the same: that is known at once, and so it is told.
+#[tokio::test]
+async fn a_self_rotation_that_gitlab_says_failed_and_yet_happened_is_told_at_once() {
+    let (forge, operator, first) = adopted().await;
+    forge.faults().next(ROTATE_SELF, Fault::ErrorApplied(500));
+    forge.live_through(&operator, hours(18) + minutes(6)).await;
+    forge
+        .until_refused(Kind::Personal, ROOT_NAME, "RootCredentialLost")
+        .await;
+    forge.live_through(&operator, hours(1)).await;
+    assert_eq!(forge.rotations(), 2);
+    assert!(!forge.live().contains(&first));
+}
+
+/// GL31: what a gateway says in GitLab's place tells nothing of the request behind it. That is said at once, too.
+#[tokio::test]
+async fn a_self_rotation_that_a_gateway_gave_up_on_is_told_as_unanswered_at_once() {
+    let (forge, operator, first) = adopted().await;
+    forge.faults().next(ROTATE_SELF, Fault::Error(502));
+    forge.live_through(&operator, hours(18) + minutes(6)).await;
+    forge
+        .until("it is told", || async {
+            forge
+                .live_through(&operator, SignedDuration::from_secs(10))
+                .await;
+            forge.ready(Kind::Personal, ROOT_NAME).await["reason"] == "RotationUnanswered"
+        })
+        .await;
+    let told = forge.ready(Kind::Personal, ROOT_NAME).await;
+    assert_eq!(told["status"], "True", "{told}");
+    let text = told["message"].as_str().unwrap();
+    assert!(
+        text.contains("the value in the Secret still works"),
+        "{text}"
+    );
+    assert_eq!(forge.events_of("AttemptLost"), 0);
+    forge.live_through(&operator, hours(1)).await;
+    assert_eq!(forge.rotations(), 2, "never sent a second time");
+    forge.assert_live(&[first]);
 }
 
 /// GL32: rotated, and the Secret cannot be written for a while. The only value there is is kept until it is stored.

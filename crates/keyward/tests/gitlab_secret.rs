@@ -238,7 +238,7 @@ async fn a_secret_is_adopted_only_on_the_word_of_its_owner() {
     let told = forge
         .until_refused(Kind::Project, NAME, "SecretNotAdopted")
         .await;
-    assert!(told.ends_with(&command), "{told}");
+    assert!(told.contains(&format!("`{command}`")), "{told}");
     assert_eq!(forge.secret(EXPORT).await.unwrap(), before);
     // A word for somebody else is none.
     forge.let_adopt(EXPORT, "another").await;
@@ -247,7 +247,7 @@ async fn a_secret_is_adopted_only_on_the_word_of_its_owner() {
             let ready = forge.ready(Kind::Project, NAME).await;
             ready["message"]
                 .as_str()
-                .is_some_and(|told| told.ends_with(&format!("{command} --overwrite")))
+                .is_some_and(|told| told.contains(&format!("`{command} --overwrite`")))
         })
         .await;
     assert_eq!(forge.value_in(EXPORT, "token").await, "mine");

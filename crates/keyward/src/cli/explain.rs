@@ -6,15 +6,22 @@ use std::fmt::Write;
 
 use clap::Args;
 use jiff::Timestamp;
-use lifecycle::{Decision, Facts, LedgerState, Next, Role, Severity, View};
+use kube::api::DynamicObject;
+use lifecycle::{
+    Because, Decision, Entry, Facts, Holder, LedgerState, Next, Role, SecretName, Severity,
+    Version, View, Wait,
+};
 use serde::Serialize;
+use serde_json::Value;
 
+use super::commands::About;
 use super::exit::Failure;
 use super::output::OutputArgs;
 use super::target::{Target, TargetArgs};
 use super::words::{self, ago, until};
 use crate::controllers::Reach;
 use crate::controllers::addresses::{Allowed, BaseUrl};
+use crate::engine::conditions;
 use crate::engine::horizon::Horizon;
 use crate::engine::world::Clock;
 use crate::engine::{Context, Engine, Key, Options};
@@ -64,10 +71,43 @@ struct Explanation {
     kind: String,
     namespace: String,
     name: String,
+    /// As the command line takes it: plural and name.
+    #[serde(skip)]
+    resource: String,
     asked_issuer: bool,
+    /// What stands in status: the operator may have asked the issuer what is not asked here.
+    said: Option<LastWords>,
     view: View,
     decision: Decision,
     facts: Facts,
+}
+
+/// The condition that tells most.
+#[derive(Debug, Serialize)]
+struct LastWords {
+    ready: bool,
+    reason: String,
+    message: String,
+}
+
+impl LastWords {
+    fn of(object: &DynamicObject) -> Option<Self> {
+        let conditions = conditions::of(object.data.get("status"));
+        let foremost = conditions::foremost(&conditions)?;
+        let text = |key: &str| foremost[key].as_str().unwrap_or_default().to_owned();
+        let is_ready = |one: &Value| one["type"] == "Ready" && one["status"] == "True";
+        Some(Self {
+            ready: conditions.iter().any(is_ready),
+            reason: text("reason"),
+            message: text("message"),
+        })
+    }
+
+    /// The reason, where it is one of ours: the designs have words of their own beside them.
+    fn because(&self) -> Option<Because> {
+        let mut all = Because::ALL.iter().copied();
+        all.find(|because| because.code() == self.reason)
+    }
 }
 
 pub(crate) async fn run(args: ExplainArgs) -> Result<(), Failure> {
@@ -119,6 +159,8 @@ async fn explain(target: &Target, ask_issuer: bool) -> Result<Explanation, Failu
         asked_issuer,
     } = explained;
     Ok(Explanation {
+        said: LastWords::of(&target.read().await?),
+        resource: format!("{}/{}", target.kind.resource().plural, target.name),
         kind: target.kind.resource().kind.clone(),
         namespace: target.namespace.clone(),
         name: target.name.clone(),
@@ -131,60 +173,117 @@ async fn explain(target: &Target, ask_issuer: bool) -> Result<Explanation, Failu
 
 fn text(explanation: &Explanation) -> String {
     let Explanation {
-        facts,
-        decision,
-        view,
-        ..
+        facts, decision, ..
     } = explanation;
-    let now = facts.now;
+    let about = About {
+        namespace: &explanation.namespace,
+        resource: explanation.resource.clone(),
+        uid: &facts.cluster.uid,
+    };
     let mut text = format!(
         "{} {}/{}\n\nWhat is so\n",
         explanation.kind, explanation.namespace, explanation.name
     );
-    let mut bullet = |line: String| {
+    for line in what_is_so(explanation) {
         let _ = writeln!(text, "  - {line}");
-    };
-    for line in what_is_so(facts, view) {
-        bullet(line);
     }
+    text += &what_was_said(explanation, &about);
     let _ = write!(text, "\nWhat happens next\n");
-    let _ = writeln!(text, "  {}", next(decision, explanation.asked_issuer, now));
     let _ = writeln!(
         text,
-        "  Why: {} ({})",
-        decision.because,
-        decision.because.code()
+        "  {}",
+        next(decision, explanation.asked_issuer, facts.now)
     );
-    if decision.waits.is_empty() && view.stalled {
-        let _ = writeln!(text, "  Who must act: {}", words::who_helps(view.because));
+    let because = decision.because;
+    let _ = writeln!(text, "  Why: {because} [{}]", because.code());
+    if decision.waits.is_empty() && matches!(decision.next, Next::Rest { .. }) {
+        text += &what_to_do(&about, because, &[], None, "  ");
     }
-    // What is calm waits only for its time, which was told above.
-    let waits = || {
-        decision
-            .waits
-            .iter()
-            .filter(|wait| wait.because.severity() > Severity::Calm)
+    text += &waits(facts, decision, &about);
+    text
+}
+
+/// What the operator wrote into status, where it is not what is seen from here: it has asked the issuer.
+fn what_was_said(explanation: &Explanation, about: &About) -> String {
+    let Some(said) = &explanation.said else {
+        return String::new();
     };
-    if waits().next().is_some() {
-        let _ = write!(text, "\nWhat is waited for\n");
+    let decision = &explanation.decision;
+    let is_seen = |because: Because| {
+        because == decision.because || decision.waits.iter().any(|wait| wait.because == because)
+    };
+    let Some(because) = said.because().filter(|because| !is_seen(*because)) else {
+        return String::new();
+    };
+    if because.severity() == Severity::Calm {
+        return String::new();
     }
-    for wait in waits() {
-        let version = wait
-            .version
-            .map(|version| format!(" (version {version})"))
-            .unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "  - {}{version} [{}]",
-            wait.because,
-            wait.because.code()
-        );
-        let _ = writeln!(text, "    Who must act: {}", words::who_must_act(wait));
-        if let Some(at) = wait.until {
-            let _ = writeln!(text, "    Until: {} ({})", stamp(at), until(at, now));
+    let mut text = format!(
+        "\nWhat the operator said last [{}]\n  {}\n",
+        said.reason,
+        words::capitalised(&said.message)
+    );
+    text += &what_to_do(about, because, &[], None, "  ");
+    text
+}
+
+/// What is calm waits only for its time, which was told before. What several versions wait for is told once.
+fn waits(facts: &Facts, decision: &Decision, about: &About) -> String {
+    let mut groups: Vec<Vec<&Wait>> = Vec::new();
+    let waits = decision.waits.iter();
+    for wait in waits.filter(|wait| wait.because.severity() > Severity::Calm) {
+        let same = |group: &&mut Vec<&Wait>| group.iter().any(|one| is_like(one, wait));
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(wait),
+            None => groups.push(vec![wait]),
+        }
+    }
+    let mut text = String::new();
+    for group in groups {
+        if text.is_empty() {
+            text += "\nWhat is waited for\n";
+        }
+        let _ = writeln!(text, "  - {}", words::wait(&group));
+        let version = group[0].version;
+        let secret = version.and_then(|version| secret_of(facts, version));
+        text += &what_to_do(about, group[0].because, &group, secret, "    ");
+        let times = group.iter().filter_map(|wait| Some((wait, wait.until?)));
+        if let Some((wait, at)) = times.min_by_key(|(_, at)| *at) {
+            let what = words::time_of(wait);
+            let _ = writeln!(text, "    {what}: {} ({})", stamp(at), until(at, facts.now));
         }
     }
     text
+}
+
+/// Two versions that wait for their holders, for the same reason.
+fn is_like(one: &Wait, other: &Wait) -> bool {
+    let held = !one.on.is_empty() && !other.on.is_empty();
+    held && one.because == other.because && one.detail == other.detail
+}
+
+/// Who must act, what ends it, and with which command.
+fn what_to_do(
+    about: &About,
+    because: Because,
+    waits: &[&Wait],
+    secret: Option<&SecretName>,
+    indent: &str,
+) -> String {
+    let who = words::who_must_act(because, waits);
+    let mut text = format!(
+        "{indent}Who must act: {who}\n{indent}What ends it: {}\n",
+        because.ends()
+    );
+    if let Some(command) = about.command(because, secret) {
+        let _ = writeln!(text, "{indent}Command: {command}");
+    }
+    text
+}
+
+fn secret_of(facts: &Facts, version: Version) -> Option<&SecretName> {
+    let ledger = facts.cluster.resource.as_ref()?.ledger.is()?;
+    ledger.entry(version).map(|entry| &entry.secret)
 }
 
 fn next(decision: &Decision, asked_issuer: bool, now: Timestamp) -> String {
@@ -204,7 +303,10 @@ fn next(decision: &Decision, asked_issuer: bool, now: Timestamp) -> String {
     }
 }
 
-fn what_is_so(facts: &Facts, view: &View) -> Vec<String> {
+fn what_is_so(explanation: &Explanation) -> Vec<String> {
+    let Explanation {
+        facts, view, said, ..
+    } = explanation;
     let mut lines = Vec::new();
     let now = facts.now;
     let Some(resource) = &facts.cluster.resource else {
@@ -217,10 +319,13 @@ fn what_is_so(facts: &Facts, view: &View) -> Vec<String> {
         lines.push("It is suspended: nothing is done for it.".into());
     }
     if let Err(refusal) = &facts.cluster.wanted {
-        lines.push(format!("{}: {}.", refusal.because, refusal.detail));
+        let text = format!("{}: {}", refusal.because, refusal.detail);
+        lines.push(words::sentence(&text));
     }
+    // The operator may have asked the issuer what is not asked here.
+    let denied = !explanation.asked_issuer && said.as_ref().is_some_and(|said| !said.ready);
     lines.push(
-        if view.ready {
+        if view.ready && !denied {
             "It is ready."
         } else {
             "It is not ready."
@@ -230,7 +335,13 @@ fn what_is_so(facts: &Facts, view: &View) -> Vec<String> {
     let ledger = match &resource.ledger {
         LedgerState::Is(ledger) => ledger,
         LedgerState::Absent => {
-            lines.push("No operator has taken it up yet: there is no ledger.".into());
+            lines.push(
+                match said {
+                    Some(_) => "Nothing has been made for it yet.",
+                    None => "No operator has taken it up yet.",
+                }
+                .into(),
+            );
             return lines;
         }
         LedgerState::Unreadable => {
@@ -284,7 +395,7 @@ fn what_is_so(facts: &Facts, view: &View) -> Vec<String> {
     }
     if let Some(intent) = &ledger.intent {
         lines.push(format!(
-            "Version {} is being made since {}: {}.",
+            "Version {} was begun {} and is not finished: {}.",
             intent.version,
             ago(intent.since, now),
             intent.cause
@@ -294,15 +405,15 @@ fn what_is_so(facts: &Facts, view: &View) -> Vec<String> {
         lines.push(retiring(facts, entry));
     }
     let setbacks = [
-        ("Minting", &ledger.setbacks.mint),
-        ("Retiring", &ledger.setbacks.retire),
-        ("Checking", &ledger.setbacks.check),
+        ("Making a new version", &ledger.setbacks.mint),
+        ("Retiring old versions", &ledger.setbacks.retire),
+        ("The comparison with the issuer", &ledger.setbacks.check),
     ];
     for (what, setback) in setbacks {
         if let Some(setback) = setback {
             lines.push(format!(
-                "{what} failed {} times in a row, last {}: {}.",
-                setback.count,
+                "{what} failed {}, last {}: {}.",
+                words::times(setback.count),
                 ago(setback.at, now),
                 setback.because
             ));
@@ -310,7 +421,7 @@ fn what_is_so(facts: &Facts, view: &View) -> Vec<String> {
     }
     if let Some(listing) = facts.answers.issued.is() {
         lines.push(format!(
-            "The issuer knows {} credentials of this resource.",
+            "Credentials of this resource at the issuer: {}.",
             listing.len()
         ));
     }
@@ -325,38 +436,41 @@ fn what_is_so(facts: &Facts, view: &View) -> Vec<String> {
     lines
 }
 
-fn retiring(facts: &Facts, entry: &lifecycle::Entry) -> String {
-    let stored = facts
-        .cluster
-        .secrets
-        .iter()
-        .find(|stored| stored.version == entry.version && stored.name == entry.secret);
-    let state = match stored {
-        None => "its Secret is gone".to_owned(),
-        Some(stored) => {
-            let fence = if stored.leaving {
-                "nobody new can hold it"
-            } else {
-                "not fenced yet"
-            };
-            let holders: Vec<&str> = stored
-                .holders
-                .iter()
-                .map(lifecycle::Holder::as_str)
-                .collect();
-            if holders.is_empty() {
-                format!("{fence}, held by nobody")
-            } else {
-                format!("{fence}, held by {}", holders.join(", "))
-            }
-        }
+fn retiring(facts: &Facts, entry: &Entry) -> String {
+    let Entry {
+        version, secret, ..
+    } = entry;
+    let mut secrets = facts.cluster.secrets.iter();
+    let Some(stored) = secrets.find(|stored| stored.name == *secret) else {
+        return format!("Version {version} is being retired. Its Secret {secret} is gone.");
+    };
+    if stored.disputed {
+        return format!(
+            "Version {version} is being retired. Its Secret {secret} says that it is another resource's."
+        );
+    }
+    if stored.version != *version {
+        return format!(
+            "Version {version} is being retired. Its Secret {secret} holds version {} by now.",
+            stored.version
+        );
+    }
+    let fence = if stored.leaving {
+        "is deleted as soon as nobody holds it, and nobody new can"
+    } else {
+        "is not deleted yet"
+    };
+    let holders: Vec<&str> = stored.holders.iter().map(Holder::as_str).collect();
+    let held = if holders.is_empty() {
+        "nobody".to_owned()
+    } else {
+        holders.join(", ")
     };
     format!(
-        "Version {} is on its way out (Secret {}): {state}.",
-        entry.version, entry.secret
+        "Version {version} is being retired. Its Secret {secret} {fence}. It is held by {held}."
     )
 }
 
 fn stamp(at: Timestamp) -> String {
-    crate::engine::conditions::whole_second(at)
+    conditions::whole_second(at)
 }

@@ -2,6 +2,7 @@
 
 mod busy;
 pub mod cluster;
+mod commands;
 mod crds;
 #[cfg(feature = "demo")]
 mod demo;

@@ -6,7 +6,7 @@ use clap::Args;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::{Api, ResourceExt};
-use lifecycle::{Ledger, Version};
+use lifecycle::{Because, Ledger, Severity, Version};
 use serde::Serialize;
 use serde_json::json;
 
@@ -183,6 +183,7 @@ async fn published(
 ) -> Result<Ledger, Failure> {
     let begun = Instant::now();
     let mut told = String::new();
+    let mut seen = None;
     loop {
         let object = target.read().await?;
         let ledger = ledger_of(&object);
@@ -198,50 +199,58 @@ async fn published(
             return Ok(ledger);
         }
         let now = stage(&object, &ledger);
-        if let Some(now) = now.as_ref().filter(|now| **now != told) {
+        // What is still so at the next look: status is older than the request at first.
+        let stays = now == seen;
+        if let Some(now) = now.as_ref().filter(|now| stays && **now != told) {
             progress.line(now)?;
             told.clone_from(now);
         }
+        seen = now;
         if begun.elapsed() >= timeout {
-            return Err(in_vain(target, timeout, &told));
+            return Err(in_vain(target, &object, timeout, &told));
         }
         tokio::time::sleep(EVERY).await;
     }
 }
 
+/// What stands in its way, or that it is being made; `None` if nobody has taken it up.
 fn stage(object: &DynamicObject, ledger: &Ledger) -> Option<String> {
-    if let Some(setback) = &ledger.setbacks.mint {
-        return Some(format!(
-            "minting failed, and is tried again: {}",
-            setback.because
-        ));
+    let conditions = conditions::of(object.data.get("status"));
+    let foremost = conditions::foremost(&conditions);
+    let text = |key: &str| foremost?.get(key)?.as_str();
+    let worrying = |because: &&Because| because.severity() >= Severity::Trouble;
+    let mut worries = Because::ALL.iter().filter(worrying);
+    if worries.any(|because| Some(because.code()) == text("reason")) {
+        return Some(format!("waiting: {}", text("message")?));
     }
     if let Some(intent) = &ledger.intent {
         return Some(format!("version {} is being made", intent.version));
     }
-    let conditions = conditions::of(object.data.get("status"));
-    let stalled = conditions
-        .iter()
-        .find(|condition| condition["type"] == "Stalled")?;
-    Some(format!("stalled: {}", stalled["message"].as_str()?))
+    let waits = foremost.is_some_and(|condition| condition["type"] != "Ready");
+    waits
+        .then(|| text("message"))
+        .flatten()
+        .map(|message| format!("waiting: {message}"))
 }
 
-fn in_vain(target: &Target, timeout: Duration, told: &str) -> Failure {
+fn in_vain(target: &Target, object: &DynamicObject, timeout: Duration, told: &str) -> Failure {
     let text = format!("{target} was not rotated within {}s", timeout.as_secs());
-    let hint = if told.is_empty() {
+    let unseen = conditions::of(object.data.get("status")).is_empty();
+    let hint = if unseen && told.is_empty() {
         format!(
             "nobody has taken it up: is `keyward run --controllers {}` running?",
             target.kind.controller()
         )
     } else {
         format!(
-            "last seen: {told}; the request stands. `keyward explain {}/{} -n {}` says more",
+            "the request stands, and is carried out as soon as it can be; `keyward explain {}/{} -n {}` says what that hangs on",
             target.kind.resource().plural,
             target.name,
             target.namespace
         )
     };
-    Failure::new(Exit::TimedOut, text).hint(hint)
+    let failure = Failure::new(Exit::TimedOut, text);
+    failure.hint(hint)
 }
 
 async fn retiring(target: &Target, object: &DynamicObject, ledger: &Ledger) -> Vec<Retiring> {
@@ -264,7 +273,7 @@ async fn retiring(target: &Target, object: &DynamicObject, ledger: &Ledger) -> V
 impl Retiring {
     fn sentence(&self) -> String {
         if self.held_by.is_empty() {
-            format!("version {} is on its way out", self.version)
+            format!("version {} is being retired", self.version)
         } else {
             format!(
                 "version {} stays valid until it is released by {}",

@@ -5,7 +5,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt};
+use lifecycle::{Because, Severity};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::cluster::ClusterArgs;
 use super::exit::Failure;
@@ -134,7 +136,11 @@ fn row(kind: &dyn Kind, object: &DynamicObject, held: &Held) -> Row {
     let ready = conditions
         .iter()
         .find(|condition| condition["type"] == "Ready");
-    let said = |key: &str| Some(ready?.get(key)?.as_str()?.to_owned());
+    let text = |condition: Option<&Value>, key: &str| {
+        let text = condition?.get(key)?.as_str()?;
+        Some(text.to_owned())
+    };
+    let foremost = conditions::foremost(&conditions);
     let deleting = object.metadata.deletion_timestamp.is_some();
     // Of a resource that is leaving, the current version is on its way out too.
     let spared = current.filter(|_| !deleting).map(|current| current.version);
@@ -142,18 +148,16 @@ fn row(kind: &dyn Kind, object: &DynamicObject, held: &Held) -> Row {
         kind: kind.resource().kind.clone(),
         namespace: object.namespace().unwrap_or_default(),
         name: object.name_any(),
-        ready: said("status").unwrap_or_else(|| "Unknown".to_owned()),
+        ready: text(ready, "status").unwrap_or_else(|| "Unknown".to_owned()),
         version: current.map(|current| current.version.to_string()),
         secret: kind
             .voice()
             .named_in_status(object)
             .map(|name| name.to_string()),
         next: current.and_then(|current| kind.due(object, current)),
-        live: usize::from(current.is_some())
-            + ledger.retiring.len()
-            + usize::from(ledger.intent.is_some()),
-        why: said("reason"),
-        message: said("message"),
+        live: ledger.may_be_alive(),
+        why: text(foremost, "reason"),
+        message: text(foremost, "message"),
         held_by: held.but_for(kind, &object.uid().unwrap_or_default(), spared),
         suspended: object
             .annotations()
@@ -196,5 +200,20 @@ fn text(rows: &[Row], namespace: Option<&str>, now: Timestamp) -> String {
         }
         cells
     });
-    table(&head, &cells.collect::<Vec<_>>())
+    let mut text = table(&head, &cells.collect::<Vec<_>>());
+    if rows.iter().any(Row::is_worth_asking_about) {
+        text += "\n`keyward explain KIND/NAME` says what ends it, and who must act.\n";
+    }
+    text
+}
+
+impl Row {
+    /// Something is under way, waited for or wrong.
+    fn is_worth_asking_about(&self) -> bool {
+        let calm = |because: &&Because| because.severity() == Severity::Calm;
+        let mut known = Because::ALL.iter().filter(calm).map(|calm| calm.code());
+        let why = self.why.as_deref();
+        self.ready != "True"
+            || why.is_some_and(|why| why != "Ready" && known.all(|calm| calm != why))
+    }
 }

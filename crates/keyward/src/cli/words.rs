@@ -1,7 +1,7 @@
 //! Decisions in words, for people who have never seen the code.
 
 use jiff::{SignedDuration, Timestamp};
-use lifecycle::{Because, Change, Purpose, Question, Severity, Step, Wait};
+use lifecycle::{Because, Change, Holder, Purpose, Question, Severity, Step, Wait};
 
 /// `in 3m 20s`, or `due` when it has come.
 pub(crate) fn until(at: Timestamp, now: Timestamp) -> String {
@@ -148,120 +148,93 @@ fn record(change: Change, version: lifecycle::Version) -> String {
     }
 }
 
-/// Who can bring it on.
-pub(crate) fn who_must_act(wait: &Wait) -> String {
-    let names: Vec<&str> = wait.on.iter().map(lifecycle::Holder::as_str).collect();
-    if !names.is_empty() {
-        return format!(
-            "{}: each lets go by taking its finalizer off the Secret, or its reference away",
-            names.join(", ")
-        );
+/// What is waited for, in one line.
+pub(crate) fn wait(waits: &[&Wait]) -> String {
+    let Some(first) = waits.first() else {
+        return String::new();
+    };
+    let mut text = first.because.to_string();
+    if !first.detail.is_empty() {
+        text = format!("{text}: {}", first.detail);
     }
-    who_helps(wait.because)
+    if let Some(version) = first.version.filter(|_| waits.len() == 1) {
+        text = format!("{text} (version {version})");
+    }
+    format!("{text} [{}]", first.because.code())
 }
 
-/// The same, where no holder is to blame.
-pub(crate) fn who_helps(because: Because) -> String {
-    match because.severity() {
-        Severity::Calm | Severity::Underway => "nobody: it comes by itself".into(),
-        Severity::Trouble => {
-            "Keyward tries again by itself; if it goes on, look at the issuer and at the login"
-                .into()
-        }
-        Severity::NeedsAPerson => format!("a person: {}", what_helps(because)),
-    }
-}
-
-/// The reasons of severity `NeedsAPerson` and what to do about each; a test holds the two lists together.
-const REMEDIES: &[(Because, &str)] = &[
-    (
-        Because::LoginMissing,
-        "create the Secret with the login that the spec names",
-    ),
-    (Because::InvalidSpec, "correct the spec"),
-    (
-        Because::IssuerMissing,
-        "create the resource that says where the issuer is, or mend what is said of it",
-    ),
-    (
-        Because::SecretNotAdopted,
-        "remove that Secret, choose another name, or let spec and Secret allow taking it over",
-    ),
-    (Because::LedgerFromTheFuture, "upgrade Keyward"),
-    (
-        Because::LedgerBehind,
-        "find out who made them; revoke at the issuer what nobody uses",
-    ),
-    (
-        Because::MintCapReached,
-        "find out who uses the old credentials, and have them let go",
-    ),
-    (
-        Because::RootCredentialLost,
-        "put a working value into the Secret",
-    ),
-    (
-        Because::RotationUnconfirmed,
-        "make a fresh value at the issuer and put it into the Secret",
-    ),
-    (
-        Because::BootstrapReverted,
-        "put a working value into the Secret, and keep whatever restored the old one from doing so",
-    ),
-    (
-        Because::ValueOfAnotherIssuer,
-        "put a value of the new issuer into the Secret, or point the spec back",
-    ),
-    (
-        Because::InvalidGracePeriod,
-        "shorten the grace period, or rotate less often",
-    ),
-    (
-        Because::ScheduleInvalid,
-        "correct the schedule: five fields, as in cron",
-    ),
-    (
-        Because::LeftBehind,
-        "revoke at the issuer what the warning names, or let it expire",
-    ),
-    (
-        Because::TooManySecrets,
-        "delete the Secrets that bear the label keyward.dev/owner-uid of this resource and are not its own",
-    ),
-    (
-        Because::TakeOverRefused,
-        "name the uid of the resource's own former life, or remove the annotation keyward.dev/take-over",
-    ),
-    (
-        Because::SecretDisputed,
-        "find out whose the Secret is: give it its labels and owner back, or let go of it in the ledger",
-    ),
-    (Because::DependencyCycle, "break the cycle in the specs"),
-    (
-        Because::ThingOfAnother,
-        "give the resource a name that is free at the issuer, or have its owner remove what stands there",
-    ),
+/// Reasons that are no stop, or are tried again, and that hang on a person all the same.
+const HANGS_ON_A_PERSON: &[Because] = &[
+    Because::Suspended,
+    Because::RolledBack,
+    Because::FormerLife,
+    Because::CurrentRefused,
+    Because::IssuerDenied,
+    Because::IssuerRejected,
 ];
 
-fn what_helps(because: Because) -> &'static str {
-    REMEDIES
-        .iter()
-        .find(|(reason, _)| *reason == because)
-        .map_or("it does not come right by itself", |(_, remedy)| remedy)
+/// `waits` are all that wait for this reason.
+pub(crate) fn who_must_act(because: Because, waits: &[&Wait]) -> String {
+    let of = |wait: &&Wait| {
+        let names: Vec<&str> = wait.on.iter().map(Holder::as_str).collect();
+        match wait.version.filter(|_| waits.len() > 1) {
+            Some(version) => format!("{} (version {version})", names.join(", ")),
+            None => names.join(", "),
+        }
+    };
+    let held = waits.iter().filter(|wait| !wait.on.is_empty());
+    let holders: Vec<String> = held.map(of).collect();
+    if !holders.is_empty() {
+        return holders.join(", ");
+    }
+    if HANGS_ON_A_PERSON.contains(&because) {
+        return "you".into();
+    }
+    match because.severity() {
+        Severity::Calm | Severity::Underway => "nobody".into(),
+        Severity::Trouble => "nobody yet".into(),
+        Severity::NeedsAPerson => "you".into(),
+    }
+}
+
+/// What a wait's time means. A holder lets go when it likes: its time is only when the rest may begin. What hangs on a
+/// person is looked at again, which need not change anything.
+pub(crate) fn time_of(wait: &Wait) -> &'static str {
+    let hangs = HANGS_ON_A_PERSON.contains(&wait.because) || !wait.on.is_empty();
+    match wait.because.severity() {
+        Severity::Calm | Severity::Underway if wait.because == Because::HeldByConsumers => {
+            "Not before"
+        }
+        Severity::NeedsAPerson => "Looked at again",
+        Severity::Calm | Severity::Underway | Severity::Trouble if hangs => "Looked at again",
+        Severity::Trouble => "Tried again",
+        Severity::Calm | Severity::Underway => "Until",
+    }
+}
+
+/// A sentence, from a clause.
+pub(crate) fn sentence(text: &str) -> String {
+    format!("{}.", capitalised(text).trim_end_matches('.'))
+}
+
+/// What may end in a command keeps its end.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}
+
+pub(crate) fn times(count: u32) -> String {
+    match count {
+        1 => "once".into(),
+        2 => "twice in a row".into(),
+        more => format!("{more} times in a row"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_reason_that_needs_a_person_says_what_to_do() {
-        for because in Because::ALL {
-            let needs = because.severity() == Severity::NeedsAPerson;
-            let has = REMEDIES.iter().any(|(reason, _)| reason == because);
-            assert_eq!(needs, has, "{}", because.code());
-        }
-    }
 
     #[test]
     fn times_are_told_in_their_two_largest_units() {

@@ -74,6 +74,13 @@ pub fn whole_second(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
+/// The one that tells most: what a person must do, else what is under way, else whether it is ready.
+pub fn foremost(conditions: &[Value]) -> Option<&Value> {
+    ["Stalled", "Reconciling", "Ready"]
+        .iter()
+        .find_map(|kind| conditions.iter().find(|one| one["type"] == *kind))
+}
+
 /// The conditions a status has now.
 pub fn of(status: Option<&Value>) -> Vec<Value> {
     status

@@ -133,14 +133,14 @@ pub(super) fn not_ours(
                 || "another resource".to_owned(),
                 |reference| format!("{} {}", reference.kind, reference.name),
             );
-        return refusal(format!("the Secret {target} is {name}'s"));
+        return refusal(format!("the Secret {target} belongs to {name}"));
     }
     if found.deletion_timestamp.is_some() {
         return refusal(format!("the Secret {target} exists and is being deleted"));
     }
     if !adopt {
         return refusal(format!(
-            "the Secret {target} exists and is not this resource's"
+            "the Secret {target} exists, and this resource did not make it"
         ));
     }
     let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
@@ -154,7 +154,7 @@ pub(super) fn not_ours(
         None => "",
     };
     refusal(format!(
-        "the Secret {target} exists, and does not say that {name} may take it over; its owner can let it: kubectl annotate secret {target} -n {namespace} {}={name}{overwrite}",
+        "the Secret {target} exists, and does not say that {name} may take it over; its owner can let it with `kubectl annotate secret {target} -n {namespace} {}={name}{overwrite}`",
         names::ADOPTABLE_BY
     ))
 }

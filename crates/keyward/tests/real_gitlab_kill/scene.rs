@@ -129,7 +129,7 @@ impl Scene<'_> {
         let struck = self.killer.struck();
         let (request, moment) = struck.ok_or("lost: nobody was killed, and a person is asked")?;
         let command = format!(
-            "kubectl -n {} patch secret {ROOT} --type=merge -p '{{\"stringData\":{{\"token\":\"<the new token>\"}}}}'",
+            "kubectl -n {} patch secret {ROOT} --type=merge --patch-file=/dev/stdin",
             self.forge.namespace
         );
         if !shown.message.contains(&command) {

@@ -131,7 +131,8 @@ pub(super) fn told(object: &DynamicObject, because: Because, message: &str) -> S
     }
     let (secret, key) = export(object);
     let namespace = object.namespace().unwrap_or_default();
+    // The token is typed, and goes through a pipe: not into the arguments of a process, nor into the shell's history.
     format!(
-        "{message}. Make a personal access token with the scopes of the old one at GitLab, then: kubectl -n {namespace} patch secret {secret} --type=merge -p '{{\"stringData\":{{\"{key}\":\"<the new token>\"}}}}'"
+        "{message}. Make a personal access token with the scopes of the old one at GitLab; then run this in bash, and paste the token: read -rs TOKEN && printf '{{\"stringData\":{{\"{key}\":\"%s\"}}}}' \"$TOKEN\" | kubectl -n {namespace} patch secret {secret} --type=merge --patch-file=/dev/stdin"
     )
 }

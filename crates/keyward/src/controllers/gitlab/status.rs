@@ -41,13 +41,44 @@ pub(super) fn of(report: &Report) -> Value {
         let until = revoked_at(report, previous);
         put("previousTokenRef", Some(reference(report, previous)));
         put("previousTokenRevocationTime", time(until));
-        // Absolute: counting down would mean writing all the time.
         put(
             "gracePeriod",
-            until.map(|until| format!("until {}", whole_second(until)).into()),
+            until.map(|until| countdown(report, until).into()),
         );
     }
     status
+}
+
+/// How long the old token had left when its end was settled, and when that is. Counting on would mean writing all the time,
+/// so what stands there for this end stays.
+fn countdown(report: &Report, until: Timestamp) -> String {
+    let end = format!("until {}", whole_second(until));
+    let before = report
+        .before
+        .and_then(|status| status["gracePeriod"].as_str());
+    if let Some(before) = before.filter(|before| before.ends_with(&end)) {
+        return before.to_owned();
+    }
+    let left = until.duration_since(report.now).as_secs().max(0);
+    let at = report.now.strftime("%H:%M:%SZ");
+    format!("{} left at {at}, {end}", in_two_units(left))
+}
+
+/// `2h`, `1h59m`, `59m30s`: enough to plan by.
+fn in_two_units(seconds: i64) -> String {
+    let units = [
+        (seconds / 86400, "d"),
+        (seconds / 3600 % 24, "h"),
+        (seconds / 60 % 60, "m"),
+        (seconds % 60, "s"),
+    ];
+    let first = units.iter().position(|(count, _)| *count > 0).unwrap_or(3);
+    let shown = units[first..].iter().take(2).enumerate();
+    let shown: Vec<String> = shown
+        .filter(|(index, (count, _))| *index == 0 || *count > 0)
+        .map(|(_, (count, unit))| format!("{count}{unit}"))
+        .collect();
+    shown.concat()
 }
 
 /// The recorded deadline; a grace period that was shortened since brings it forward, a longer one changes nothing.

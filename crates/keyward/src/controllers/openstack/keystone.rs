@@ -344,6 +344,10 @@ async fn password(reader: &mut Reader<'_>, secret: &str, key: &str) -> Result<Pa
         let detail = format!("the key {key} of Secret {secret} is empty");
         return Err(closed(Because::LoginMissing, &detail));
     }
+    if std::str::from_utf8(&bytes[..end]).is_err() {
+        let detail = format!("the key {key} of Secret {secret} is not text (UTF-8)");
+        return Err(closed(Because::LoginMissing, &detail));
+    }
     Ok(Password {
         value: SecretValue::new(&bytes[..end]),
         version,

@@ -213,9 +213,14 @@ fn credential(report: &Report) -> Said {
             };
             Said::of(view.because, format!("{text}: {}", view.message))
         }
-        Severity::Calm | Severity::Underway if view.current.is_none() => {
+        Severity::Calm | Severity::Underway if view.current.is_none() && !is_leaving(report) => {
             Said::unknown("ApplicationCredential not yet created")
         }
         Severity::Calm | Severity::Underway => Said::of(view.because, view.message.clone()),
     }
+}
+
+/// What it had is being taken out of service: that there is no current one does not mean that there never was.
+fn is_leaving(report: &Report) -> bool {
+    report.object.metadata.deletion_timestamp.is_some()
 }
