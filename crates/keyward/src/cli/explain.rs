@@ -15,7 +15,7 @@ use super::target::{Target, TargetArgs};
 use super::words::{self, ago, until};
 use crate::controllers::Reach;
 use crate::controllers::addresses::{Allowed, BaseUrl};
-use crate::engine::horizon::Horizon;
+use crate::engine::horizon::{Horizon, OwnersNamed};
 use crate::engine::world::Clock;
 use crate::engine::{Context, Engine, Key, Options};
 use crate::rotation::Rotation;
@@ -108,6 +108,7 @@ async fn explain(target: &Target, ask_issuer: bool) -> Result<Explanation, Failu
         key: &key,
         horizon: &mut Horizon::default(),
         surprised: true,
+        named: &OwnersNamed::None,
     };
     let explained = rotation::explain(&context, &target.kind, ask_issuer)
         .await

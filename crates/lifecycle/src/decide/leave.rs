@@ -36,7 +36,9 @@ pub(super) fn take_everything_out_of_service(s: &Scene, _: &mut Waits) -> Option
     if s.facts.cluster.wanted.is_err() {
         // The spec may lead nowhere. When the entries are struck out, only this says where the last look must be.
         let made: Vec<_> = ledger.entries().map(|entry| entry.source.clone()).collect();
-        made.into_iter().for_each(|place| ledger.went_astray(place));
+        for place in made {
+            ledger.went_astray(place);
+        }
     }
     if serving {
         s.supersede_current(&mut ledger);

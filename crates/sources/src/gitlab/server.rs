@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::id::address_of;
 use super::version::{Release, release};
-use crate::http::{Http, Request, Settings};
+use crate::http::{Http, Reply, Request, Settings};
 use crate::{SecretValue, SourceError};
 
 const LOGIN: HeaderName = HeaderName::from_static("private-token");
