@@ -7,7 +7,7 @@ mod cloud;
 use cloud::openings::ready_in;
 use cloud::{Cloud, NAME, OPERATOR, Running, USER};
 use kube::api::{Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use testbed::keystone;
 use testbed::proxy::Fault;
 
@@ -235,6 +235,77 @@ async fn a_wrong_password_of_the_administrator_is_tried_once_too() {
 
     cloud.remove_secret(ADMIN).await;
     add_admin_password(&cloud).await;
+    cloud.until_gone(NAME).await;
+    assert!(cloud.live().await.is_empty());
+}
+
+/// The example with an access rule.
+fn with_rules() -> Value {
+    let mut object = cloud::example();
+    let rule = json!({ "service": "compute", "path": "/v2.1/servers", "method": "GET" });
+    object["spec"]["accessRules"] = json!([rule]);
+    object
+}
+
+/// Keystone deletes application credentials with their user, and tells that user's own token so.
+#[tokio::test]
+async fn a_deletion_after_that_of_its_user_ends_by_itself() {
+    for offered in [false, true] {
+        let cloud = Cloud::locking_accounts().await;
+        add_admin_password(&cloud).await;
+        if offered {
+            offer(&cloud).await;
+        }
+        let _operator = cloud.operator().await;
+        cloud.create_this(with_rules()).await;
+        cloud.until_ready().await;
+        let old = cloud.handed_out().await;
+        cloud.admin.delete_user(USER).await.unwrap();
+        cloud.delete(NAME).await;
+        cloud.until_gone(NAME).await;
+        assert_eq!(cloud.log_in(&old).await, 404, "offered {offered}");
+        assert!(cloud.ours().await.is_empty());
+        assert!(cloud.logins(401) <= 1, "the password is tried once");
+    }
+}
+
+/// Without a token of the user's, only the administrator can see that nothing is left; until it may, that is told.
+#[tokio::test]
+async fn a_deletion_after_that_of_its_user_ends_after_a_restart_once_the_administrator_may_look() {
+    let (cloud, operator, _) = ready_in(Cloud::locking_accounts().await).await;
+    add_admin_password(&cloud).await;
+    let old = cloud.handed_out().await;
+    operator.stop().await;
+    cloud.admin.delete_user(USER).await.unwrap();
+    cloud.delete(NAME).await;
+    let _operator = cloud.operator().await;
+    cloud
+        .until("it is told", || cloud.says(NAME, "Ready", "deleted"))
+        .await;
+    cloud
+        .until("its Secret is gone", || async {
+            cloud.ours().await.is_empty()
+        })
+        .await;
+    offer(&cloud).await;
+    cloud.until_gone(NAME).await;
+    assert_eq!(cloud.log_in(&old).await, 404);
+}
+
+/// Of a project that is gone the credentials stay behind: nobody gets in with them, and the administrator ends them.
+#[tokio::test]
+async fn a_deletion_after_that_of_its_project_is_no_proof_by_itself() {
+    let (cloud, _operator, _) = ready_in(Cloud::new().await).await;
+    cloud.admin.delete_project("service").await.unwrap();
+    cloud.delete(NAME).await;
+    cloud
+        .until("it is told", || {
+            cloud.says(NAME, "Ready", "refused the login")
+        })
+        .await;
+    assert_eq!(cloud.live().await.len(), 1);
+    add_admin_password(&cloud).await;
+    offer(&cloud).await;
     cloud.until_gone(NAME).await;
     assert!(cloud.live().await.is_empty());
 }

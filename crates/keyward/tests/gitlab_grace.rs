@@ -4,6 +4,7 @@ mod forge;
 
 use forge::openings::{in_window, in_window_of, settled_in};
 use forge::{Forge, Kind, NAME, Running, hours, minutes, with};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use testbed::gitlab::{CREATE_PROJECT_TOKEN, LIST_PROJECT_TOKENS, Use};
 use testbed::proxy::Fault;
@@ -313,4 +314,60 @@ async fn a_token_still_in_use_is_waited_for_where_the_spec_says_so() {
     forge.until_settled().await;
     forge.assert_live(&[second]);
     assert!(forge.faults().count(LIST_PROJECT_TOKENS) > 0);
+}
+
+/// GL-A8: what only we have tried is in nobody's use.
+#[tokio::test]
+async fn a_token_that_only_we_have_tried_is_not_said_to_be_in_use() {
+    for restarted in [false, true] {
+        let (forge, mut operator, _, second) = in_window("5m").await;
+        if restarted {
+            operator.kill();
+            operator = forge.operator().await;
+        }
+        forge.live_through(&operator, minutes(6)).await;
+        forge.until_settled().await;
+        assert_eq!(forge.events_of("StillUsed"), 0, "restarted {restarted}");
+        forge.assert_live(&[second]);
+    }
+}
+
+/// GL-A8: GitLab notes a use every ten minutes, so that our own hides another's for so long. No longer is it waited for.
+#[tokio::test]
+async fn a_token_that_only_we_have_tried_is_kept_no_longer_than_others_can_be_hidden() {
+    for used in [false, true] {
+        let forge = Forge::new().await;
+        let change =
+            json!({ "spec": { "rotationStrategy": { "keepOld": { "revokeWhen": "Unused" } } } });
+        let object = with(forge.keeping_old("5m"), change);
+        let (forge, operator, first) = settled_in(forge, object).await;
+        let value = forge.exported().await;
+        forge.rotate("open").await;
+        let second = forge.until_rotated_from(first).await;
+        forge.live_through(&operator, minutes(6)).await;
+        forge
+            .until("it is told", || async {
+                forge.status().await.to_string().contains("our own check")
+            })
+            .await;
+        forge.assert_live(&[first, second]);
+        forge
+            .live_through(&operator, SignedDuration::from_secs(270))
+            .await;
+        if used {
+            assert_eq!(forge.gitlab.use_token(&value), Use::Works);
+        }
+        forge.live_through(&operator, minutes(2)).await;
+        if used {
+            forge
+                .until("it is told", || async {
+                    forge.status().await.to_string().contains("used it at")
+                })
+                .await;
+            forge.assert_live(&[first, second]);
+        } else {
+            forge.until_settled().await;
+            forge.assert_live(&[second]);
+        }
+    }
 }

@@ -9,6 +9,7 @@ mod forge;
 use forge::openings::{in_window, in_window_of};
 use forge::{Forge, Kind, NAME, ROOT, hours, minutes, with};
 use jiff::SignedDuration;
+use keyward::engine::Options;
 use serde_json::json;
 use testbed::gitlab::{REVOKE_PROJECT_TOKEN, Settings, Use, level};
 use testbed::proxy::Fault;
@@ -243,4 +244,101 @@ async fn an_old_token_that_is_gone_already_is_cleared() {
     forge.live_through(&operator, hours(2) + minutes(1)).await;
     forge.until_settled().await;
     forge.assert_live(&[second]);
+}
+
+/// The spec leads to an address that nobody allows, where nothing was ever made.
+#[tokio::test]
+async fn a_deletion_whose_address_is_not_allowed_any_more_ends_where_its_tokens_were_made() {
+    for restarted in [false, true] {
+        let (forge, mut operator, _, _) = in_window("2h").await;
+        let elsewhere = json!({ "baseURL": "https://gitlab.elsewhere.example" });
+        forge.edit_spec(elsewhere).await;
+        forge
+            .until("it is refused", || async {
+                let ready = forge.ready(Kind::Project, NAME).await;
+                ready.to_string().contains("--allow-base-url")
+            })
+            .await;
+        if restarted {
+            operator.kill();
+        }
+        forge.delete(Kind::Project, NAME).await;
+        if restarted {
+            operator = forge.operator().await;
+        }
+        forge.until_gone(Kind::Project, NAME).await;
+        operator.stop().await;
+        forge.assert_live(&[]);
+    }
+}
+
+/// What was made there stays to be looked for, and a person hears that nobody may look.
+#[tokio::test]
+async fn a_deletion_waits_where_tokens_were_made_at_an_address_that_is_not_allowed_any_more() {
+    let (forge, operator, first, second) = in_window("2h").await;
+    operator.stop().await;
+    forge.delete(Kind::Project, NAME).await;
+    let other = ["https://gitlab.elsewhere.example"];
+    let operator = forge.operator_reaching(&other, Options::default()).await;
+    forge
+        .until("it is told", || async {
+            let ready = forge.ready(Kind::Project, NAME).await;
+            ready.to_string().contains("--allow-base-url")
+        })
+        .await;
+    forge.live_through(&operator, minutes(1)).await;
+    forge.assert_live(&[first, second]);
+    operator.stop().await;
+    let _operator = forge.operator().await;
+    forge.until_gone(Kind::Project, NAME).await;
+    forge.assert_live(&[]);
+}
+
+/// Something in front of GitLab redirects what it should let through.
+#[tokio::test]
+async fn a_revoke_that_is_redirected_is_told_and_tried_again_soon() {
+    let (forge, operator, first, second) = in_window("2h").await;
+    forge
+        .faults()
+        .every(REVOKE_PROJECT_TOKEN, Fault::Error(302));
+    forge.live_through(&operator, hours(2) + minutes(1)).await;
+    forge
+        .until("it is told", || async {
+            forge
+                .status()
+                .await
+                .to_string()
+                .contains("redirected (302)")
+        })
+        .await;
+    forge.live_through(&operator, minutes(1)).await;
+    forge.assert_live(&[first, second]);
+    forge.faults().clear();
+    forge.live_through(&operator, minutes(1)).await;
+    forge.until_settled().await;
+    forge.assert_live(&[second]);
+}
+
+#[tokio::test]
+async fn a_deletion_whose_revoke_is_redirected_ends_when_the_server_behaves() {
+    let (forge, operator, first, second) = in_window("2h").await;
+    forge
+        .faults()
+        .every(REVOKE_PROJECT_TOKEN, Fault::Error(307));
+    forge.delete(Kind::Project, NAME).await;
+    forge
+        .until("it is told", || async {
+            let ready = forge.ready(Kind::Project, NAME).await;
+            ready.to_string().contains("redirected (307)")
+        })
+        .await;
+    forge.assert_live(&[first, second]);
+    forge.faults().clear();
+    forge
+        .until("it is gone", || async {
+            forge.later(&operator, SignedDuration::from_secs(1));
+            forge.object(Kind::Project, NAME).await.is_none()
+        })
+        .await;
+    forge.assert_live(&[]);
 }

@@ -101,9 +101,9 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// still known, let the issuer itself refuse them.
     async fn gone(&self, id: &IssuedId, values: Option<&Values>) -> Result<bool, SourceError>;
 
-    /// When the issuer last saw somebody use this credential; `None` where it never did, or does not tell.
+    /// When the issuer last saw this credential used; `None` where it never did, or does not tell.
     /// Only issuers that tell are asked ([`Issuer::tells_use`]).
-    async fn used(&self, _id: &IssuedId) -> Result<Option<Timestamp>, SourceError> {
+    async fn used(&self, _id: &IssuedId) -> Result<Option<LastUse>, SourceError> {
         Ok(None)
     }
 
@@ -111,6 +111,15 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     fn skew(&self) -> Option<SignedDuration> {
         None
     }
+}
+
+/// The last use of a credential that its issuer noted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastUse {
+    /// By the issuer's clock.
+    pub at: Timestamp,
+    /// This process tried the credential then. An issuer that notes uses now and then may not have noted who came after.
+    pub ours: bool,
 }
 
 /// What shows that a credential is its owner's to end. Its id alone shows nothing: ids come from records that others can

@@ -22,7 +22,7 @@ use super::words::{self, ago, until};
 use crate::controllers::Reach;
 use crate::controllers::addresses::{Allowed, BaseUrl};
 use crate::engine::conditions;
-use crate::engine::horizon::Horizon;
+use crate::engine::horizon::{Horizon, OwnersNamed};
 use crate::engine::world::Clock;
 use crate::engine::{Context, Engine, Key, Options};
 use crate::rotation::Rotation;
@@ -148,6 +148,7 @@ async fn explain(target: &Target, ask_issuer: bool) -> Result<Explanation, Failu
         key: &key,
         horizon: &mut Horizon::default(),
         surprised: true,
+        named: &OwnersNamed::None,
     };
     let explained = rotation::explain(&context, &target.kind, ask_issuer)
         .await

@@ -9,7 +9,7 @@ use lifecycle::{Because, Wait};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::horizon::Horizon;
+use super::horizon::{Horizon, OwnersNamed};
 use super::rights::Right;
 use super::trouble::Fault;
 use super::world::World;
@@ -50,6 +50,8 @@ pub struct Context<'a> {
     pub horizon: &'a mut Horizon,
     /// A Secret was seen that the last pass did not know of.
     pub surprised: bool,
+    /// Whose such Secrets say they are: perhaps another's, who had this name before.
+    pub named: &'a OwnersNamed,
 }
 
 impl fmt::Debug for Context<'_> {

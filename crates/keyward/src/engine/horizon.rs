@@ -17,6 +17,8 @@ pub enum Sighting {
     Secret {
         uid: String,
         version: String,
+        /// The uid that it gives for its owner.
+        owner: Option<String>,
     },
     SecretGone {
         uid: String,
@@ -46,6 +48,42 @@ impl Sighting {
             Self::ResourceGone | Self::Secret { .. } | Self::SecretGone { .. } | Self::Other => {
                 false
             }
+        }
+    }
+}
+
+/// The uids that Secrets gave for the owner of this name. All that matters is whether one of them is not who lives now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum OwnersNamed {
+    #[default]
+    None,
+    One(String),
+    Several,
+}
+
+impl OwnersNamed {
+    pub(super) fn add(&mut self, uid: &str) {
+        match self {
+            Self::None => *self = Self::One(uid.to_owned()),
+            Self::One(known) if known == uid => {}
+            Self::One(_) | Self::Several => *self = Self::Several,
+        }
+    }
+
+    pub(super) fn join(&mut self, other: &Self) {
+        match other {
+            Self::None => {}
+            Self::One(uid) => self.add(uid),
+            Self::Several => *self = Self::Several,
+        }
+    }
+
+    /// Whether a Secret speaks of another life than this one.
+    pub fn is_another_than(&self, uid: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::One(named) => named != uid,
+            Self::Several => true,
         }
     }
 }
@@ -102,7 +140,7 @@ impl Horizon {
                 .resource
                 .as_ref()
                 .is_some_and(|known| not_newer(version, known)),
-            Sighting::Secret { uid, version } => {
+            Sighting::Secret { uid, version, .. } => {
                 self.secrets
                     .get(uid)
                     .is_some_and(|known| not_newer(version, known))
@@ -147,6 +185,20 @@ mod tests {
             !known.allows(Some("9"), [("old", "7")].into_iter()),
             "it was seen to be gone"
         );
+    }
+
+    #[test]
+    fn two_owners_of_one_name_are_at_least_one_too_many() {
+        let mut named = OwnersNamed::default();
+        assert!(!named.is_another_than("now"));
+        named.add("now");
+        named.add("now");
+        assert!(!named.is_another_than("now") && named.is_another_than("next"));
+        named.add("before");
+        assert!(named.is_another_than("now") && named.is_another_than("before"));
+        let mut later = OwnersNamed::default();
+        later.join(&named);
+        assert_eq!(later, OwnersNamed::Several);
     }
 
     #[test]

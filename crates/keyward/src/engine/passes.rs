@@ -13,7 +13,7 @@ use tracing::{Instrument, Span};
 
 use super::Key;
 use super::controller::{Context, Controller};
-use super::horizon::Horizon;
+use super::horizon::{Horizon, OwnersNamed};
 use super::queue::{Failures, Taken, Then};
 use super::this_pass::ThisPass;
 use super::trouble::Fault;
@@ -147,6 +147,7 @@ async fn look_after(world: &World, controller: &dyn Controller, taken: &mut Take
         key,
         horizon,
         surprised,
+        named,
         failures,
         ..
     } = taken;
@@ -156,6 +157,7 @@ async fn look_after(world: &World, controller: &dyn Controller, taken: &mut Take
         key,
         horizon,
         surprised: *surprised,
+        named: &*named,
     };
     let result = AssertUnwindSafe(controller.pass(&mut context))
         .catch_unwind()
@@ -165,6 +167,7 @@ async fn look_after(world: &World, controller: &dyn Controller, taken: &mut Take
     match result {
         Ok(Ok(outcome)) => {
             *surprised = false;
+            *named = OwnersNamed::None;
             failures.failed = 0;
             failures.told = None;
             settle(world, failures, &outcome)

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use super::Key;
-use super::horizon::{Horizon, Sighting};
+use super::horizon::{Horizon, OwnersNamed, Sighting};
 use super::shares::{NOT_KNOWN, Shares, UnderWay};
 use super::turns::Turns;
 
@@ -56,6 +56,8 @@ struct State {
     pending: Vec<Pending>,
     /// A Secret was seen that the last pass did not know of.
     surprised: bool,
+    /// Whose Secrets say they are that the last pass did not know of.
+    named: OwnersNamed,
     /// Its controller has something in hand for it that nobody else has.
     must_finish: bool,
     failures: Failures,
@@ -114,6 +116,7 @@ impl Inner {
         Taken {
             horizon: std::mem::take(&mut state.horizon),
             surprised: std::mem::take(&mut state.surprised),
+            named: std::mem::take(&mut state.named),
             must_finish: std::mem::take(&mut state.must_finish),
             failures: state.failures.clone(),
             key,
@@ -126,6 +129,7 @@ impl Inner {
             key,
             horizon,
             surprised,
+            named,
             must_finish,
             failures,
         } = taken;
@@ -139,6 +143,7 @@ impl Inner {
         state.running = false;
         state.horizon = horizon;
         state.surprised |= surprised;
+        state.named.join(&named);
         state.must_finish = must_finish;
         state.failures = failures;
         self.under_way.end(&namespace, &state.issuer);
@@ -162,6 +167,7 @@ pub struct Taken {
     pub key: Key,
     pub horizon: Horizon,
     pub surprised: bool,
+    pub named: OwnersNamed,
     pub must_finish: bool,
     pub failures: Failures,
 }
@@ -218,6 +224,13 @@ impl Queue {
     pub fn sighted(&self, key: &Key, sighting: Sighting) {
         let mut inner = self.lock();
         let state = inner.state(key);
+        if let Sighting::Secret {
+            owner: Some(owner), ..
+        } = &sighting
+            && !state.horizon.covers(&sighting)
+        {
+            state.named.add(owner);
+        }
         if state.running {
             state.moved |= sighting.may_change_the_issuer();
             state.pending.push(Pending::new(sighting));

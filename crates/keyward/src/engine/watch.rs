@@ -225,7 +225,13 @@ impl Follower<Secret> for Secrets {
         }
         let uid = secret.uid().unwrap_or_default();
         let version = secret.resource_version().unwrap_or_default();
-        wake_owner(world, secret, &Sighting::Secret { uid, version });
+        let owner = secret.labels().get(names::OWNER_UID).cloned();
+        let sighting = Sighting::Secret {
+            uid,
+            version,
+            owner,
+        };
+        wake_owner(world, secret, &sighting);
         wake_users_of_login(world, secret);
         wake_who_wants_its_name(world, secret);
     }

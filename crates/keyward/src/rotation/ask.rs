@@ -291,6 +291,19 @@ impl Observation {
     /// Other places where something of this resource's may live: where it was minted, and where a mint may have gone
     /// astray. One spec for each.
     fn other_places(&self) -> Vec<DynamicObject> {
+        let mut known = vec![self.kind.access().place(&self.object)];
+        let mut others = Vec::new();
+        for (place, object) in self.recorded_places() {
+            if !known.contains(&place) {
+                known.push(place);
+                others.push(object);
+            }
+        }
+        others
+    }
+
+    /// Wherever something was made, or may have been, by what is recorded.
+    fn recorded_places(&self) -> Vec<(String, DynamicObject)> {
         let mut sources: Vec<Arc<str>> = Vec::new();
         if let Some(ledger) = self.ledger().is() {
             let (intent, current) = (ledger.intent.as_ref(), ledger.current.as_ref());
@@ -300,20 +313,20 @@ impl Observation {
         }
         let stored = super::observe::stored(self.kind.as_ref(), &self.secrets);
         sources.extend(stored.into_iter().filter_map(|stored| stored.source));
-        let mut known = vec![self.kind.access().place(&self.object)];
-        let mut others = Vec::new();
-        for source in sources {
-            let Ok(spec) = serde_json::from_str(&source) else {
-                continue;
-            };
-            let object = self.with_spec(spec);
-            let place = self.kind.access().place(&object);
-            if !known.contains(&place) {
-                known.push(place);
-                others.push(object);
-            }
-        }
-        others
+        let read = |source: Arc<str>| {
+            let object = self.with_spec(serde_json::from_str(&source).ok()?);
+            Some((self.kind.access().place(&object), object))
+        };
+        sources.into_iter().filter_map(read).collect()
+    }
+
+    /// Whether a resource that leaves never had anything where its spec points now: then nothing can be left there, and
+    /// that nobody may look there is no reason to stay.
+    fn made_all_elsewhere(&self) -> bool {
+        let leaving = self.object.metadata.deletion_timestamp.is_some();
+        let here = self.kind.access().place(&self.object);
+        let places = self.recorded_places();
+        leaving && !places.is_empty() && places.iter().all(|(place, _)| *place != here)
     }
 }
 
@@ -334,7 +347,12 @@ async fn list(world: &World, observed: &Observation) -> Result<Listed, Trouble> 
     let owner = observed.owner(world);
     let stored = super::observe::stored(observed.kind.as_ref(), &observed.secrets);
     let recorded = recorded(observed, &stored);
-    let mut sources = vec![open(observed)?];
+    let mut sources = match open(observed) {
+        Ok(source) => vec![source],
+        Err(_) if observed.made_all_elsewhere() => Vec::new(),
+        Err(trouble) => return Err(trouble),
+    };
+    let is_listed_here = !sources.is_empty();
     // What is not in the ledger may have been made with another spec.
     let ledger = observed.ledger().is();
     let recorded_as = |version| ledger.and_then(|ledger| ledger.entry(version));
@@ -354,7 +372,7 @@ async fn list(world: &World, observed: &Observation) -> Result<Listed, Trouble> 
     for (nth, source) in sources.iter().enumerate() {
         let found = match list_at(world, source, &owner, &recorded).await {
             Ok(found) => found,
-            Err(trouble) if nth == 0 => return Err(trouble),
+            Err(trouble) if nth == 0 && is_listed_here => return Err(trouble),
             // Only a Secret's own word led there, which anybody may have written.
             Err(trouble) => {
                 listed.unlisted = Some(trouble);

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use kube::api::ApiResource;
+use kube::ResourceExt;
+use kube::api::{ApiResource, DynamicObject};
 use lifecycle::Next;
 use serde_json::json;
 
@@ -15,6 +16,7 @@ use super::observe::Memory;
 use super::pass::{Ending, pass};
 use super::{Kind, remains};
 use crate::engine::controller::{Context, Controller, Key, Outcome, Thought};
+use crate::engine::horizon::OwnersNamed;
 use crate::engine::rights::Right;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
@@ -50,8 +52,8 @@ impl Rotation {
         key: &Key,
         memory: &mut Memory,
         ending: Ending,
-    ) -> Outcome {
-        match ending {
+    ) -> Result<Outcome, Fault> {
+        let outcome = match ending {
             Ending::Rest { wake: None } if key.departed.is_some() => {
                 in_its_afterlife(world, key, memory)
             }
@@ -70,30 +72,56 @@ impl Rotation {
             Ending::Gone => {
                 if key.departed.is_none() {
                     forget(world, key);
-                    self.look_for_remains(world, key).await;
+                    let seen: Vec<String> =
+                        memory.uid.iter().chain(&memory.replaced).cloned().collect();
+                    self.look_for_remains(world, key, None, &seen).await?;
                 }
                 Outcome::Done
             }
-        }
+        };
+        Ok(outcome)
     }
 
-    /// Looks for what the resource of this key left, which is not there, and puts it in line.
-    async fn look_for_remains(&self, world: &World, key: &Key) {
-        match remains::look(world, self.kind.as_ref(), key).await {
-            Ok(left) => {
-                for (uid, object) in left {
-                    let memory = Memory {
-                        last: Some(object),
-                        hearsay: true,
-                        ..Memory::default()
-                    };
-                    self.remember(world, departed(key, uid), memory, world.now());
-                }
-            }
-            Err(fault) => {
-                tracing::warn!(trouble = %fault, "what it may have left could not be looked for");
-            }
+    /// Looks for what resources of this name left that are not there, and puts it in line. `seen`: those of them that this
+    /// process saw itself. Of others it has only the word of a Secret.
+    async fn look_for_remains(
+        &self,
+        world: &World,
+        key: &Key,
+        lives: Option<&DynamicObject>,
+        seen: &[String],
+    ) -> Result<(), Fault> {
+        for (uid, object) in remains::look(world, self.kind.as_ref(), key, lives).await? {
+            let memory = Memory {
+                last: Some(object),
+                hearsay: !seen.contains(&uid),
+                ..Memory::default()
+            };
+            self.remember(world, departed(key, uid), memory, world.now());
         }
+        Ok(())
+    }
+
+    /// As [`Self::look_for_remains`], of whoever had the name before the one that has it now: by force one can be removed
+    /// and made again before anybody looks.
+    async fn look_for_former_lives(
+        &self,
+        world: &World,
+        key: &Key,
+        named: &OwnersNamed,
+        memory: &mut Memory,
+    ) -> Result<(), Fault> {
+        let lives = memory.last.as_ref();
+        let Some((lives, uid)) = lives.and_then(|lives| Some((lives, lives.uid()?))) else {
+            return Ok(());
+        };
+        if memory.replaced.is_empty() && !named.is_another_than(&uid) {
+            return Ok(());
+        }
+        self.look_for_remains(world, key, Some(lives), &memory.replaced)
+            .await?;
+        memory.replaced.clear();
+        Ok(())
     }
 
     fn remember(&self, world: &World, departed: Key, memory: Memory, at: Timestamp) {
@@ -169,8 +197,11 @@ impl Controller for Rotation {
             // Whoever leads by now counts it.
             world.telemetry.rotations.forget(key);
         }
-        let outcome = self.settle(world, key, &mut memory, ended?).await;
-        Ok(outcome)
+        if key.departed.is_none() {
+            self.look_for_former_lives(world, key, context.named, &mut memory)
+                .await?;
+        }
+        self.settle(world, key, &mut memory, ended?).await
     }
 
     async fn explain(&self, context: &mut Context<'_>) -> Result<Option<Thought>, Fault> {

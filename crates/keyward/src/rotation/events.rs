@@ -1,6 +1,8 @@
 //! What people are told of a credential's life, in words that hold for every kind.
 
-use lifecycle::{Because, Holder, IssuedId, Ledger, LedgerState, Purpose, SecretName, Version};
+use lifecycle::{
+    Because, Holder, IssuedId, Ledger, LedgerState, Purpose, SecretName, Version, Wait,
+};
 
 use super::observe::Observation;
 pub use crate::engine::events::{Note, normal, warning, worth_saying, write, write_or_fail};
@@ -98,6 +100,26 @@ pub fn forced(observed: &Observation, version: Version, because: Because) -> Not
         action: "Warn",
         text,
         once: Some(once),
+    }
+}
+
+/// What a resource left that is gone is not ended yet.
+pub fn left_waiting(observed: &Observation, wait: &Wait) -> Note {
+    let because = wait.because;
+    let kind = &observed.kind.resource().kind;
+    let on: Vec<String> = wait.on.iter().map(ToString::to_string).collect();
+    let mut text = format!(
+        "what an earlier {kind} of this name (uid {}) left is not ended yet: {because}",
+        observed.uid()
+    );
+    for more in [on.join(", "), wait.detail.clone()] {
+        if !more.is_empty() {
+            text = format!("{text}: {more}");
+        }
+    }
+    Note {
+        once: Some(format!("left-{}", because.code().to_lowercase())),
+        ..warning(because, "CleanUp", text.chars().take(1000).collect())
     }
 }
 

@@ -76,6 +76,21 @@ pub(super) async fn find(
     }))
 }
 
+/// Whether what the life of this uid left is for this resource, or for a person, to decide about: it came with the records
+/// of that life, or somebody has said what is to become of it.
+pub(super) fn is_spoken_for(world: &World, object: &DynamicObject, uid: &str) -> bool {
+    let here = world.bearer(object);
+    let note = |key: &str| object.annotations().get(key).map(String::as_str);
+    let ledger = LedgerState::read(note(names::LEDGER), |of| *of == here, |_| false);
+    let recorded = match &ledger {
+        LedgerState::Is(ledger) => ledger.former.as_deref().map(|former| &former.of),
+        LedgerState::OfAnother(of) => of.as_deref(),
+        LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => None,
+    };
+    let said = [note(names::TAKE_OVER), note(names::LET_GO_OF)];
+    recorded.is_some_and(|of| of.uid == uid) || said.contains(&Some(uid))
+}
+
 /// Whether the resource that a ledger names is there. Names never change: it can be nowhere else.
 async fn is_there(world: &World, kind: &dyn Kind, of: &Bearer) -> Result<bool, Fault> {
     if !world.options.scope.includes(&of.namespace) {

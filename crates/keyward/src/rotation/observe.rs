@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::DynamicObject;
 use kube::{Api, ResourceExt};
 use lifecycle::{
-    Answers, Bearer, Former, IssuedId, Known, LedgerState, Lookalike, Mark, Owner, Process,
-    Refusal, SecretName, SecretUid, Version,
+    Answers, Bearer, Because, Former, IssuedId, Known, LedgerState, Lookalike, Mark, Owner,
+    Process, Refusal, SecretName, SecretUid, Version,
 };
 use sources::{Source, Values};
 
@@ -87,6 +87,8 @@ pub struct Observation {
     pub compared: bool,
     /// Something stands in the way of the spec that only the cluster could tell.
     pub obstacle: Option<Refusal>,
+    /// See [`Memory::told`].
+    pub told: Option<Because>,
     /// The spec is another than at the beginning: what was opened, and what stood in the way, was for the one before.
     pub edited: bool,
 }
@@ -126,10 +128,32 @@ pub struct Memory {
     pub uncounted: Uncounted,
     /// Which ledger the last pass left.
     pub ledger: Option<u64>,
+    /// Whom all this is about.
+    pub uid: Option<String>,
+    /// Who had this name before, as this process saw, and has not been cleaned up after yet.
+    pub replaced: Vec<String>,
     /// How often the remains of a departed resource were looked for.
     pub afterlife: usize,
     /// Of a departed resource: this process never saw it, a Secret tells of it.
     pub hearsay: bool,
+    /// Of a departed resource: what people were told that its remains wait for.
+    pub told: Option<Because>,
+}
+
+impl Memory {
+    /// Nothing that is known of one resource is so of another that was made under its name.
+    fn is_about(&mut self, uid: Option<String>) {
+        let before = self.uid.take_if(|known| Some(&*known) != uid.as_ref());
+        if let Some(before) = before {
+            let mut replaced = std::mem::take(&mut self.replaced);
+            replaced.push(before);
+            *self = Self {
+                replaced,
+                ..Self::default()
+            };
+        }
+        self.uid = uid;
+    }
 }
 
 impl Observation {
@@ -286,6 +310,9 @@ pub async fn observe(
     let Some((object, gone)) = read_resource(world, key, kind.as_ref(), memory).await? else {
         return Ok(None);
     };
+    if key.departed.is_none() {
+        memory.is_about(object.uid());
+    }
     let doubt = context.surprised || is_doubtful(kind.as_ref(), &object, memory);
     let own = recorded::read(world, kind.as_ref(), &object, doubt || gone).await?;
     if !gone {
@@ -343,6 +370,7 @@ pub async fn observe(
         uncounted: memory.uncounted.clone(),
         compared: false,
         obstacle,
+        told: memory.told,
         edited: false,
     }))
 }
@@ -413,11 +441,13 @@ pub async fn look_again(world: &World, key: &Key, observed: &mut Observation) ->
                 refuse_the_past(&observed.horizon, &object, &own.secrets)?;
             }
             observed.saw_own(own);
-            let generation = |object: &DynamicObject| object.metadata.generation;
-            observed.edited |= generation(&object) != generation(&observed.object);
+            // Of one that was made anew under this name, nothing that is known here is so.
+            let spec_of = |object: &DynamicObject| (object.uid(), object.metadata.generation);
+            observed.edited |= spec_of(&object) != spec_of(&observed.object);
             observed.saw_object(object);
             observed.gone = gone;
         }
+        None if key.departed.is_some() => observed.edited = true,
         None => observed.gone = true,
     }
     observed.answers.read_after_listing = matches!(observed.answers.issued, Known::Is(_));
@@ -470,6 +500,8 @@ async fn read_resource(
         (Some(uid), Some(object)) if object.uid().as_deref() == Some(uid) => {
             Ok(Some((object, false)))
         }
+        // What it left is its successor's business now.
+        (Some(uid), Some(object)) if former::is_spoken_for(world, &object, uid) => Ok(None),
         (Some(_), Some(_) | None) => Ok(memory.last.clone().map(|object| (object, true))),
     }
 }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::api::{DynamicObject, ObjectMeta};
 use lifecycle::{Because, Refusal, SecretName};
@@ -124,16 +125,19 @@ pub(super) fn not_ours(
     if let Some(owner) = owner
         && is_kept(kind, found, owner)
     {
-        let name = found
-            .owner_references
-            .iter()
-            .flatten()
-            .find(|reference| reference.uid == *owner)
-            .map_or_else(
-                || "another resource".to_owned(),
-                |reference| format!("{} {}", reference.kind, reference.name),
-            );
-        return refusal(format!("the Secret {target} belongs to {name}"));
+        let mut owners = found.owner_references.iter().flatten();
+        let Some(reference) = owners.find(|reference| reference.uid == *owner) else {
+            return refusal(format!("the Secret {target} belongs to another resource"));
+        };
+        let OwnerReference { kind: of, name, .. } = reference;
+        let is_a_former_life = *name == object.name_any() && *of == kind.resource().kind;
+        return refusal(if is_a_former_life {
+            format!(
+                "the Secret {target} is left from an earlier {of} {name} (uid {owner}), and goes once nobody uses it and what is in it is revoked"
+            )
+        } else {
+            format!("the Secret {target} belongs to {of} {name}")
+        });
     }
     if found.deletion_timestamp.is_some() {
         return refusal(format!("the Secret {target} exists and is being deleted"));

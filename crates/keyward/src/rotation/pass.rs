@@ -49,6 +49,10 @@ pub(super) async fn pass(
         world.waiting.set(key, &[]);
         return Ok(not_there(context.horizon));
     };
+    if !memory.replaced.is_empty() {
+        // What was counted under this name was another's.
+        world.telemetry.rotations.forget(key);
+    }
     let outcome = run_until_rest(world, key, &mut observed).await;
     if let Err(fault @ Fault::Refused { .. }) = &outcome {
         // Where the ledger cannot be written, status may be.
@@ -62,6 +66,7 @@ pub(super) async fn pass(
         memory.uncounted = Uncounted::after(&facts(&observed, world.now()));
     }
     metrics::show_times(world, &observed);
+    memory.told = observed.told;
     memory.checked = observed.process.checked;
     memory.ledger = Some(digest_of(observed.object.annotations().get(names::LEDGER)));
     // A value that was shown once is kept until it is stored, or its attempt is given up.
@@ -285,9 +290,27 @@ async fn tell(world: &World, observed: &mut Observation, because: Because, detai
     }
 }
 
+/// What is gone has no status. That what it left waits for somebody is said in an event, once for each reason.
+async fn tell_of_what_is_left(world: &World, observed: &mut Observation, decision: &Decision) {
+    let matters = |wait: &&Wait| !wait.on.is_empty() || events::worth_saying(wait.because);
+    let wait = decision.waits.iter().find(matters);
+    let because = wait.map(|wait| wait.because);
+    if std::mem::replace(&mut observed.told, because) == because {
+        return;
+    }
+    if let Some(wait) = wait {
+        let note = events::left_waiting(observed, wait);
+        events::write(world, &observed.object, &note).await;
+    }
+}
+
 /// At rest, status says what is so.
 async fn rest(world: &World, observed: &mut Observation, decision: &Decision) -> Result<(), Fault> {
-    if observed.gone || decision.because == Because::NotOurs {
+    if observed.gone {
+        tell_of_what_is_left(world, observed, decision).await;
+        return Ok(());
+    }
+    if decision.because == Because::NotOurs {
         return Ok(());
     }
     let facts = facts(observed, world.now());

@@ -3,11 +3,12 @@
 //!
 //! A consumer that follows the protocol holds a finalizer before it uses a value. This look is for those that do not.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use lifecycle::{Holder, IssuedId, SecretName, Trouble, Version};
+use sources::LastUse;
 
 use super::ask::open_as_minted;
 use super::observe::{Observation, stored};
@@ -21,6 +22,12 @@ const PAGE: u32 = 500;
 
 /// The issuer notes a use no more often than every ten minutes: what was used so lately may be in use.
 const IN_USE: SignedDuration = SignedDuration::from_mins(15);
+
+/// After a use of our own, the issuer notes the next one that comes after this time.
+const NOTED_AGAIN: SignedDuration = SignedDuration::from_mins(11);
+
+/// How far the time of a mint by our clock may be from the issuer's, once the difference between the clocks is known.
+const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(5);
 
 /// Who may be using a version.
 #[derive(Debug, Default)]
@@ -37,7 +44,7 @@ pub async fn to(
     version: Version,
 ) -> Result<Referrers, Fault> {
     let mut found = by_secret(world, observed, version).await?;
-    let leaving = observed.object.metadata.deletion_timestamp.is_some();
+    let leaving = observed.gone || observed.object.metadata.deletion_timestamp.is_some();
     // Whoever deletes the resource wants its credentials gone, and only those who follow the protocol are waited for.
     if observed.reading().issuer.tells_use && !leaving {
         let used = used(world, observed, version)
@@ -61,8 +68,47 @@ async fn used(
     let last = world
         .at_issuer(&source, "last use", source.used(&id))
         .await?;
-    let lately = last.filter(|last| last.checked_add(IN_USE).is_ok_and(|end| end > world.now()));
-    Ok(lately.map(|last| Holder::from(format!("somebody who used it at {last}"))))
+    let Some(mut last) = last else {
+        return Ok(None);
+    };
+    let ahead = source.skew().map(|ahead| ahead - world.clock.offset());
+    let by_our_clock = last.at.checked_sub(ahead.unwrap_or_default());
+    let minted = observed.minted(version);
+    let handed_out = minted.and_then(|minted| minted.checked_add(CLOCKS_DIFFER).ok());
+    // Nobody else had it before it was stored.
+    last.ours |= by_our_clock
+        .ok()
+        .zip(handed_out)
+        .is_some_and(|(used, handed_out)| used <= handed_out);
+    let proof = observed.reading().policy.unused;
+    Ok(who_may_use_it(last, proof, world.now()))
+}
+
+/// Who may be using what was used last then. Our own use of it is nobody's; but it hides for a while whether others use it
+/// too, which matters where nothing goes without a `proof` that nobody does.
+fn who_may_use_it(last: LastUse, proof: bool, now: Timestamp) -> Option<Holder> {
+    let LastUse { at, ours } = last;
+    let shows_after = match (ours, proof) {
+        (true, false) => return None,
+        (true, true) => NOTED_AGAIN,
+        (false, _) => IN_USE,
+    };
+    let end = at.checked_add(shows_after).unwrap_or(Timestamp::MAX);
+    (end > now).then(|| {
+        Holder::from(if ours {
+            format!("perhaps somebody: the last use that shows is our own check at {at}, and another one would show from {end} on")
+        } else {
+            format!("somebody who used it at {at}")
+        })
+    })
+}
+
+impl Observation {
+    /// When a version was made, by the ledger.
+    fn minted(&self, version: Version) -> Option<Timestamp> {
+        let ledger = self.ledger().is()?;
+        Some(ledger.entry(version)?.minted)
+    }
 }
 
 /// The unfinished pods that refer to the Secret of this version, read live.
@@ -206,6 +252,20 @@ mod tests {
             assert!(refers(&pod(&way), "s"), "{way}");
             assert!(!refers(&pod(&way), "other"), "{way}");
         }
+    }
+
+    #[test]
+    fn our_own_use_is_nobodys_and_hides_others_for_a_while() {
+        let at: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();
+        let user = |ours, proof, minutes| {
+            let now = at + SignedDuration::from_mins(minutes);
+            who_may_use_it(LastUse { at, ours }, proof, now).is_some()
+        };
+        for proof in [false, true] {
+            assert!(user(false, proof, 14) && !user(false, proof, 15));
+        }
+        assert!(!user(true, false, 0));
+        assert!(user(true, true, 10) && !user(true, true, 11));
     }
 
     #[test]

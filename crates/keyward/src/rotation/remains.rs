@@ -1,5 +1,5 @@
 //! What is left of resources that are no more, as after a removal by force: each Secret tells whose it was and how to reach
-//! its issuer.
+//! its issuer. Another resource may have the name by then.
 //!
 //! The word of a Secret is not enough to end anything. It can be copied to where no such resource ever was, and restored
 //! from a backup after its resource's end, when a person may want it back. So it must be where it says it is, it must be the
@@ -14,7 +14,7 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use super::act::manager;
-use super::{Kind, secrets};
+use super::{Kind, former, secrets};
 use crate::engine::trouble::Fault;
 use crate::engine::watch::Scope;
 use crate::engine::world::World;
@@ -25,11 +25,13 @@ const PAGE: u32 = 500;
 /// How far the API server's clock may be from ours, and how long a create may take.
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(60);
 
-/// What the resource of this key left, which is not there: the uids it had, and what its Secrets say that it was.
+/// What resources of this name left that are not there: the uids they had, and what their Secrets say that they were.
+/// `lives`: who has the name now.
 pub(super) async fn look(
     world: &World,
     kind: &dyn Kind,
     key: &Key,
+    lives: Option<&DynamicObject>,
 ) -> Result<Vec<(String, DynamicObject)>, Fault> {
     let act = "looking for remains";
     let selector = format!("{}={}", names::MANAGED_BY, names::KEYWARD);
@@ -39,6 +41,9 @@ pub(super) async fn look(
     loop {
         let list = world.timed(act, api.list_metadata(&page)).await?;
         for secret in &list.items {
+            if lives.is_some_and(|lives| is_its_business(world, lives, &secret.metadata)) {
+                continue;
+            }
             let Some(uid) = owner_named(secret, key, kind) else {
                 if is_a_copy_without_owner(&secret.metadata, key) {
                     let_copy_go(world, kind, secret).await?;
@@ -73,6 +78,15 @@ pub(super) async fn look(
     let living = living(world, kind).await?;
     left.retain(|(uid, _)| !living.contains(uid));
     Ok(left)
+}
+
+/// Whether it is this resource's own, or left by a life that this one, or a person, decides about.
+fn is_its_business(world: &World, lives: &DynamicObject, secret: &ObjectMeta) -> bool {
+    let labels = secret.labels.as_ref();
+    let owner = labels.and_then(|labels| labels.get(names::OWNER_UID));
+    owner.is_some_and(|owner| {
+        lives.uid().as_ref() == Some(owner) || former::is_spoken_for(world, lives, owner)
+    })
 }
 
 /// The uid that a Secret gives for the resource of this key, if it is about that.

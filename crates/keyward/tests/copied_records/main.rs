@@ -19,6 +19,7 @@ mod application_credentials;
 mod by_hand;
 mod forged;
 mod gitlab_tokens;
+mod made_again;
 mod memory;
 mod people;
 mod planted;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use keyward::engine::horizon::Horizon;
+use keyward::engine::horizon::{Horizon, OwnersNamed};
 use keyward::engine::{Context, Controller, Key, Options};
 use kube::Api;
 use kube::api::{DynamicObject, PostParams};
@@ -157,6 +157,7 @@ impl Run {
             },
             horizon: &mut Horizon::default(),
             surprised: false,
+            named: &OwnersNamed::None,
         };
         let controller = (self.controllers)().remove(0);
         let thought = controller.explain(&mut context).await.unwrap();

@@ -33,6 +33,13 @@ pub(super) fn take_everything_out_of_service(s: &Scene, _: &mut Waits) -> Option
     if let Some(intent) = ledger.intent.take() {
         ledger.went_astray(intent.source);
     }
+    if s.facts.cluster.wanted.is_err() {
+        // The spec may lead nowhere. When the entries are struck out, only this says where the last look must be.
+        let made: Vec<_> = ledger.entries().map(|entry| entry.source.clone()).collect();
+        for place in made {
+            ledger.went_astray(place);
+        }
+    }
     if serving {
         s.supersede_current(&mut ledger);
     }

@@ -99,7 +99,7 @@ impl ResourceTokens {
                     self.home.kind()
                 ),
             )),
-            _ => Err(words::refusal(&reply)),
+            _ => Err(words::not_ended(&reply)),
         }
     }
 

@@ -33,12 +33,18 @@ pub(super) async fn look(
     match reply.status() {
         StatusCode::OK => {
             let token: Token = reply.json()?;
+            server.note_try(token.id, &reply);
             Ok(Own::Is(Box::new(token), reply))
         }
         StatusCode::UNAUTHORIZED if wire::says_dead_token(&reply) => Ok(Own::Dead),
         StatusCode::UNAUTHORIZED => Ok(Own::Unknown(words::refusal(&reply))),
         // Scopes are looked at last, after a token was found to be alive.
-        StatusCode::FORBIDDEN if Said::of(&reply).is_lack_of_scope() => Ok(Own::Works),
+        StatusCode::FORBIDDEN if Said::of(&reply).is_lack_of_scope() => {
+            if let Some(promise) = server.promise(value) {
+                server.note_try(promise.id, &reply);
+            }
+            Ok(Own::Works)
+        }
         StatusCode::NOT_FOUND => Err(reply.error(
             TroubleKind::Rejected,
             "this GitLab cannot tell whether a token works, which came with version 15.5; or it is not a GitLab",
@@ -77,7 +83,7 @@ pub(super) async fn end(
     match reply.status() {
         StatusCode::NO_CONTENT => Ok(Ended::Now),
         StatusCode::UNAUTHORIZED if wire::says_dead_token(&reply) => Ok(Ended::Now),
-        _ => Err(words::refusal(&reply)),
+        _ => Err(words::not_ended(&reply)),
     }
 }
 

@@ -274,7 +274,7 @@ impl PersonalToken {
                 TroubleKind::Rejected,
                 "GitLab does not let the present token end it; delete it by hand",
             )),
-            _ => Err(words::refusal(&reply)),
+            _ => Err(words::not_ended(&reply)),
         }
     }
 

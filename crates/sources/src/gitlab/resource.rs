@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use lifecycle::{Issued, IssuedId, Issuer, Mark, Minting, Owner, TroubleKind, Verdict};
 use reqwest::{Method, StatusCode};
 use serde::Deserialize;
@@ -19,8 +19,8 @@ use super::wire::{Said, Token};
 use super::{Home, TokenWish, expiry, words};
 use crate::http::{Reply, Request};
 use crate::{
-    Borne, CORRECT_OR_DELETE, Minted, Order, Proof, SecretValue, Source, SourceError, Values,
-    listed,
+    Borne, CORRECT_OR_DELETE, LastUse, Minted, Order, Proof, SecretValue, Source, SourceError,
+    Values, listed,
 };
 
 /// What GitLab can do with tokens of projects and groups.
@@ -292,17 +292,21 @@ impl Source for ResourceTokens {
         }
     }
 
-    async fn used(&self, id: &IssuedId) -> Result<Option<Timestamp>, SourceError> {
+    async fn used(&self, id: &IssuedId) -> Result<Option<LastUse>, SourceError> {
         let what = "looking when an access token was used";
         let number = self.number(what, id)?;
         match self.find(what, number).await? {
             Found::Gone => Ok(None),
-            Found::Is(token, reply) => token.last_used().map_err(|_| {
-                reply.error(
-                    TroubleKind::Unexpected,
-                    "the time of its last use is not a time",
-                )
-            }),
+            Found::Is(token, reply) => {
+                let last = token.last_used().map_err(|_| {
+                    let detail = "the time of its last use is not a time";
+                    reply.error(TroubleKind::Unexpected, detail)
+                })?;
+                Ok(last.map(|at| LastUse {
+                    at,
+                    ours: self.server.was_tried_at(number, at),
+                }))
+            }
         }
     }
 

@@ -1,19 +1,19 @@
 //! One GitLab: how it is spoken to, what is known of its version and its clock.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use reqwest::header::HeaderName;
 use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 
 use super::id::address_of;
 use super::version::{Release, release};
-use crate::http::{Http, Request, Settings};
+use crate::http::{Http, Reply, Request, Settings};
 use crate::{SecretValue, SourceError};
 
 const LOGIN: HeaderName = HeaderName::from_static("private-token");
@@ -26,6 +26,12 @@ const PREPARED_HOLDS: Duration = Duration::from_secs(10);
 
 /// More than this many values are not remembered at once: what is forgotten is only checked less.
 const REMEMBERED: usize = 1024;
+
+/// So many of our own tries of one token are remembered.
+const TRIES: usize = 16;
+
+/// A use is noted when its request comes, and our note of it is made when the answer does.
+const A_REQUEST_TAKES: SignedDuration = SignedDuration::from_secs(5);
 
 /// A GitLab, shared by all who log in there: one pool of connections, its version asked once.
 pub struct Server {
@@ -46,6 +52,8 @@ struct Notes {
     longest: HashMap<u64, i64>,
     /// When the value with this print was found to work and to be able to rotate itself.
     prepared: HashMap<u64, Instant>,
+    /// When we ourselves used the token with this number, to try it: by GitLab's clock, newest last.
+    tries: HashMap<u64, VecDeque<Timestamp>>,
 }
 
 /// What GitLab said of a token when it made it, to be held against what it says later.
@@ -163,6 +171,26 @@ impl Server {
         let print = self.print(value);
         let noted = self.notes().prepared.remove(&print);
         noted.is_some_and(|at| at.elapsed() < PREPARED_HOLDS)
+    }
+
+    /// Notes that GitLab has just answered a request that was made with this token to try it.
+    pub(super) fn note_try(&self, token: u64, reply: &Reply) {
+        let at = reply.date().unwrap_or_else(|| reply.received());
+        let mut notes = self.notes();
+        if notes.tries.len() >= REMEMBERED && !notes.tries.contains_key(&token) {
+            notes.tries.clear();
+        }
+        let tries = notes.tries.entry(token).or_default();
+        tries.push_back(at);
+        let forget = tries.len().saturating_sub(TRIES);
+        tries.drain(..forget);
+    }
+
+    /// Whether a use that GitLab noted then was one of those.
+    pub(super) fn was_tried_at(&self, token: u64, at: Timestamp) -> bool {
+        let notes = self.notes();
+        let mut tries = notes.tries.get(&token).into_iter().flatten();
+        tries.any(|tried| tried.duration_since(at).abs() <= A_REQUEST_TAKES)
     }
 
     /// What tells this login from others here, without telling it.

@@ -46,6 +46,19 @@ pub(super) fn refusal(reply: &Reply) -> SourceError {
     }
 }
 
+/// Why a token was not ended. GitLab itself never answers this with a redirect, not even for what was moved: something else
+/// did, in front of it, and may be gone the next time.
+pub(super) fn not_ended(reply: &Reply) -> SourceError {
+    if reply.status().is_redirection() {
+        let detail = format!(
+            "the request to end it was redirected ({}), which is not GitLab's way, and a login is not sent after it; look at what stands in front of GitLab",
+            reply.status().as_u16()
+        );
+        return reply.error(TroubleKind::Unexpected, detail);
+    }
+    refusal(reply)
+}
+
 /// Why a token was not made. First what names a cause, then what the status means.
 pub(super) fn not_created(reply: &Reply, home: &str) -> SourceError {
     let said = Said::of(reply);

@@ -45,7 +45,17 @@ impl Keystone {
     ) -> Result<(Ended, &Session), SourceError> {
         match self.end(what, proof, name, &self.session).await {
             Err(denied) if denied.kind == TroubleKind::Denied => {
-                let admin = self.in_place_of_user(what, name, denied).await?;
+                if self.went_with_its_user(name) {
+                    self.must_be_known_here(what, name)?;
+                    return Ok((Ended::Unseen, &self.session));
+                }
+                let admin = match self.in_place_of_user(what, name, denied).await {
+                    Err(_) if self.is_unknown(proof.values, name).await? => {
+                        self.must_be_known_here(what, name)?;
+                        return Ok((Ended::Unseen, &self.session));
+                    }
+                    admin => admin?,
+                };
                 let ended = self.end(what, proof, name, admin).await;
                 Ok((ended.map_err(neither)?, admin))
             }

@@ -4,7 +4,7 @@ use lifecycle::TroubleKind;
 use reqwest::{Method, StatusCode};
 
 use super::session::Session;
-use super::wire::{Created, Credential};
+use super::wire::{self, Created, Credential, Missing};
 use super::{AC_ID, Keystone, Name};
 use crate::http::Reply;
 use crate::{Borne, CORRECT_OR_DELETE, Proof, SecretValue, SourceError, Values};
@@ -84,6 +84,28 @@ impl Keystone {
         } else {
             Ended::Before
         })
+    }
+
+    /// Whether Keystone said that its user is not there any more. It deletes application credentials with their user.
+    pub(super) fn went_with_its_user(&self, name: &Name<'_>) -> bool {
+        let deleted = self.session.deleted_user();
+        deleted.is_some() && deleted.as_deref() == name.user
+    }
+
+    /// Whether Keystone says to a login with its own value that there is no such credential. Nobody else needs to be logged
+    /// in for that.
+    pub(super) async fn is_unknown(
+        &self,
+        values: Option<&Values>,
+        name: &Name<'_>,
+    ) -> Result<bool, SourceError> {
+        let id = values.and_then(|values| values.get(AC_ID)?.expose_str());
+        let Some(values) = values.filter(|_| id == Some(name.credential)) else {
+            return Ok(false);
+        };
+        let said = self.ask_to_log_in_with(values).await?;
+        let missing = said.and_then(|reply| wire::says_missing(&reply, "", name.credential));
+        Ok(missing == Some(Missing::Credential))
     }
 
     /// Whether it has expired, by Keystone's clock where it tells the time: then its end harms nobody.

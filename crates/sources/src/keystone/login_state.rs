@@ -41,6 +41,8 @@ pub(super) struct State {
     pub(super) proved: bool,
     /// Since when Keystone refuses tokens that it has just given out.
     pub(super) refuses_fresh: Option<Instant>,
+    /// The id of the user, since Keystone said that there is no such user any more. Ids are never given twice.
+    pub(super) deleted: Option<String>,
 }
 
 /// What Keystone thinks of the password, as far as it told.
@@ -65,6 +67,7 @@ impl State {
             login,
             proved: false,
             refuses_fresh: None,
+            deleted: None,
         }
     }
 
@@ -89,6 +92,7 @@ impl State {
         if self.password.version == password.version {
             self.token = Some(token.clone());
             self.proved = true;
+            self.deleted = None;
         }
     }
 

@@ -268,7 +268,12 @@ impl Source for Keystone {
                 Some(_) | None => {}
             }
         }
-        let reply = self.look_as_either(what, &name).await?;
+        let reply = match self.look_as_either(what, &name).await {
+            Err(_) if self.went_with_its_user(&name) => {
+                return self.must_be_known_here(what, &name).map(|()| true);
+            }
+            looked => looked?,
+        };
         if reply.status() != StatusCode::NOT_FOUND {
             return Ok(false);
         }
@@ -301,6 +306,15 @@ impl Keystone {
 
     /// How Keystone answers a login with these values: 201, 401 or 404. `None`: they cannot be a credential.
     async fn log_in_with(&self, values: &Values) -> Result<Option<StatusCode>, SourceError> {
+        let reply = self.ask_to_log_in_with(values).await?;
+        Ok(reply.map(|reply| reply.status()))
+    }
+
+    /// The whole answer, where it is one of those.
+    async fn ask_to_log_in_with(
+        &self,
+        values: &Values,
+    ) -> Result<Option<crate::http::Reply>, SourceError> {
         let (Some(id), Some(secret)) = (values.get(AC_ID), values.get(AC_SECRET)) else {
             return Ok(None);
         };
@@ -318,8 +332,8 @@ impl Keystone {
             .await
             .and_then(wire::from_keystone)?;
         match reply.status() {
-            status @ (StatusCode::CREATED | StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND) => {
-                Ok(Some(status))
+            StatusCode::CREATED | StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND => {
+                Ok(Some(reply))
             }
             _ => Err(reply.refusal()),
         }

@@ -16,7 +16,7 @@ use super::listing::Rounds;
 use super::login_state::{LoginState, Password, State, Token};
 use super::refusals::Seat;
 use super::server::{Busy, Discovered, NO_CATALOGUE, Server, UnderWay};
-use super::wire::{self, Credential, Listed, TokenReply};
+use super::wire::{self, Credential, Listed, Missing, TokenReply};
 use crate::http::{Reply, Request};
 use crate::{SecretValue, SourceError};
 
@@ -169,8 +169,20 @@ impl Session {
         self.lists.join(patience, busy, self.list_now()).await
     }
 
+    /// A user that was deleted has none: Keystone deletes them with their user.
     async fn list_now(&self) -> Result<Vec<Credential>, SourceError> {
-        self.list_by_id(&self.who.user, None).await
+        match self.list_by_id(&self.who.user, None).await {
+            Err(denied) if denied.kind == TroubleKind::Denied && self.deleted_user().is_some() => {
+                Ok(Vec::new())
+            }
+            listed => listed,
+        }
+    }
+
+    /// The id of the user, if Keystone said to its own token that there is no such user any more, and nobody could log in as
+    /// a new one of that name since.
+    pub(super) fn deleted_user(&self) -> Option<String> {
+        self.state().deleted.clone()
     }
 
     pub(super) fn rounds_for(&self, other: &Who) -> Arc<Rounds<Vec<Credential>>> {
@@ -252,7 +264,12 @@ impl Session {
                 .send()
                 .await
                 .and_then(wire::from_keystone)?;
-            if reply.status() != StatusCode::UNAUTHORIZED {
+            // Of a user or a project that is gone, every request with its token is a 404, whatever it asks for.
+            let missing = wire::says_missing(&reply, &token.user, "");
+            if missing == Some(Missing::User) {
+                self.state().deleted = Some(token.user.clone());
+            }
+            if reply.status() != StatusCode::UNAUTHORIZED && missing.is_none() {
                 self.state().refuses_fresh = None;
                 return Ok(reply);
             }
@@ -362,7 +379,7 @@ impl Session {
             act,
             TroubleKind::Denied,
             format!(
-                "Keystone refused the login of user {user} (domain {user_domain}) to project {project} (domain {project_domain}): wrong password, locked or disabled user, or no role there; this password is not tried again"
+                "Keystone refused the login of user {user} (domain {user_domain}) to project {project} (domain {project_domain}): wrong password, a user that is locked, disabled or deleted, or no role there; this password is not tried again"
             ),
         )
     }

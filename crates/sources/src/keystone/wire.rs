@@ -228,8 +228,8 @@ fn says_not_found(body: &[u8]) -> bool {
     serde_json::from_slice::<Said>(body).is_ok_and(|said| said.error.code == 404)
 }
 
-/// Whether a 403 speaks of the number of application credentials.
-pub(super) fn says_limit(body: &[u8]) -> bool {
+/// What Keystone says of an error: for looking only.
+fn message(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Said {
         error: Message,
@@ -238,12 +238,64 @@ pub(super) fn says_limit(body: &[u8]) -> bool {
     struct Message {
         message: String,
     }
-    serde_json::from_slice::<Said>(body).is_ok_and(|said| said.error.message.contains("maximum of"))
+    let said: Said = serde_json::from_slice(body).ok()?;
+    Some(said.error.message)
+}
+
+/// Whether a 403 speaks of the number of application credentials.
+pub(super) fn says_limit(body: &[u8]) -> bool {
+    message(body).is_some_and(|message| message.contains("maximum of"))
+}
+
+/// What is not there any more, by a 404.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    User,
+    /// We name none in our requests: it is that of the login.
+    Project,
+    Credential,
+}
+
+/// Which of them this 404 speaks of: the user or the credential with this id, or a project.
+pub(super) fn says_missing(reply: &Reply, user: &str, credential: &str) -> Option<Missing> {
+    if reply.status() != StatusCode::NOT_FOUND {
+        return None;
+    }
+    missing_in(&message(reply.body())?, user, credential)
+}
+
+fn missing_in(message: &str, user: &str, credential: &str) -> Option<Missing> {
+    let (what, id) = message.strip_prefix("Could not find ")?.split_once(": ")?;
+    let id = id.trim_end_matches('.');
+    match what {
+        "user" if id == user => Some(Missing::User),
+        "project" => Some(Missing::Project),
+        "Application Credential" if id == credential => Some(Missing::Credential),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_404_says_what_is_missing() {
+        let missing = |message: &str| missing_in(message, "u1", "c1");
+        assert_eq!(missing("Could not find user: u1."), Some(Missing::User));
+        assert_eq!(missing("Could not find user: u2."), None);
+        let project = missing("Could not find project: p1.");
+        assert_eq!(project, Some(Missing::Project));
+        let credential = missing("Could not find Application Credential: c1.");
+        assert_eq!(credential, Some(Missing::Credential));
+        for other in [
+            "Could not find Application Credential: c2.",
+            "Could not find role: r1.",
+            "",
+        ] {
+            assert_eq!(missing(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn expiry_is_sent_and_read_in_utc() {

@@ -90,6 +90,7 @@ fn what_happens_during_a_pass_is_not_missed() {
         Sighting::Secret {
             uid: "s".into(),
             version: "9".into(),
+            owner: None,
         },
     );
     assert!(queue.take().is_none(), "never two passes over one resource");
