@@ -346,6 +346,19 @@ async fn in_place_an_emergency_revoke_is_followed_by_a_credential_that_works() {
 }
 
 #[tokio::test]
+async fn a_login_that_changed_while_nobody_used_it_is_read_again() {
+    let (stage, operator) = settled(Kind::Chosen, false).await;
+    stage.delete().await;
+    stage.until("it is gone", || stage.now_gone()).await;
+    let login = stage.issuer.realm("realm", Kind::Chosen);
+    let data = json!({ "login": login.reveal() });
+    stage.write("login", &data).await.unwrap();
+    stage.create().await;
+    stage.until("the first version", || stage.settled()).await;
+    operator.stop().await;
+}
+
+#[tokio::test]
 async fn a_suspended_resource_is_left_alone() {
     let (stage, operator) = settled(Kind::Chosen, false).await;
     stage.annotate("keyward.dev/suspend", Some("true")).await;
