@@ -10,6 +10,7 @@ mod forge_scenes;
 mod scenery;
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::PathBuf;
 
 use keyward::engine::world::Clock;
@@ -263,8 +264,9 @@ fn fingerprint_of<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
         digest.update(part.as_bytes());
     }
     let bytes = digest.finalize();
-    bytes[..12]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let mut hex = String::new();
+    for byte in &bytes[..12] {
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
 }
