@@ -328,6 +328,37 @@ async fn an_emergency_revoke_goes_past_holders_with_a_warning_first() {
 }
 
 #[tokio::test]
+async fn in_place_an_emergency_revoke_is_followed_by_a_credential_that_works() {
+    for kind in [Kind::Chosen, Kind::ReadBack, Kind::ShownOnce] {
+        let (stage, operator) = settled(kind, true).await;
+        let leaked = stage.handed_out().await;
+        let uid = stage.object().await.unwrap().metadata.uid.unwrap();
+        stage.annotate("keyward.dev/revoke-now", Some(&uid)).await;
+        until_version(&stage, "2.1").await;
+        stage.until("rest", || stage.settled()).await;
+        let (_, value) = stage.handed_out().await.unwrap();
+        assert_ne!(leaked.unwrap().1, value, "{kind:?}");
+        let alive = stage.issuer.live("realm");
+        assert_eq!(alive.len(), 1, "{kind:?}");
+        assert_eq!(alive[0].value.reveal(), value, "{kind:?}");
+        operator.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_login_that_changed_while_nobody_used_it_is_read_again() {
+    let (stage, operator) = settled(Kind::Chosen, false).await;
+    stage.delete().await;
+    stage.until("it is gone", || stage.now_gone()).await;
+    let login = stage.issuer.realm("realm", Kind::Chosen);
+    let data = json!({ "login": login.reveal() });
+    stage.write("login", &data).await.unwrap();
+    stage.create().await;
+    stage.until("the first version", || stage.settled()).await;
+    operator.stop().await;
+}
+
+#[tokio::test]
 async fn a_suspended_resource_is_left_alone() {
     let (stage, operator) = settled(Kind::Chosen, false).await;
     stage.annotate("keyward.dev/suspend", Some("true")).await;

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
 
 use async_trait::async_trait;
 use kube::ResourceExt;
@@ -75,7 +74,9 @@ impl From<Refusal> for Closed {
 impl World {
     /// A source that was opened not long ago.
     fn reached(&self, slot: &Slot, user: &Key) -> Option<Reached> {
-        let opened = self.logins.cached(slot, &self.inputs)?;
+        let opened = self
+            .logins
+            .cached(slot, &self.inputs, self.clock.instant())?;
         self.inputs.used_by(&opened.inputs, user);
         Some(Reached {
             source: Ok(opened.source),
@@ -153,17 +154,19 @@ impl World {
                         source: source.clone(),
                         text: text.clone(),
                         inputs: inputs.clone(),
-                        at: Instant::now(),
+                        at: self.clock.instant(),
                         stale: false,
                     };
                     self.logins.keep(slot, opened);
                 }
                 Ok(source)
             }
-            Err(Closed::Refused(refusal)) if leaving => match self.logins.last(&slot) {
-                Some(opened) => Ok(opened.source),
-                None => access.without_login(object).ok_or(refusal),
-            },
+            Err(Closed::Refused(refusal)) if leaving => {
+                match self.logins.last(&slot, self.clock.instant()) {
+                    Some(opened) => Ok(opened.source),
+                    None => access.without_login(object).ok_or(refusal),
+                }
+            }
             Err(Closed::Refused(refusal)) => Err(refusal),
             Err(Closed::Fault(fault)) => return Err(fault),
         };

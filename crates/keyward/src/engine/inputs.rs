@@ -69,12 +69,12 @@ impl Dependents {
             .map_or_else(String::new, |(newest, _)| newest.clone())
     }
 
-    /// Whether nobody has seen anything newer of these than what was read.
+    /// Whether nobody has seen anything newer of these than what was read. Of what nobody depends on, nobody would know.
     pub(super) fn are_newest(&self, inputs: &[(Input, String)]) -> bool {
         let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         inputs.iter().all(|(input, read)| {
             let known = users.get(input);
-            known.is_none_or(|(newest, _)| not_newer(newest, read))
+            known.is_some_and(|(newest, _)| not_newer(newest, read))
         })
     }
 

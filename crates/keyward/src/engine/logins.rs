@@ -41,6 +41,12 @@ pub(super) struct Opened {
     pub(super) stale: bool,
 }
 
+impl Opened {
+    fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.at)
+    }
+}
+
 /// Sources by place. A convenience: an old login is refused by the issuer, not by us.
 #[derive(Debug, Default)]
 pub struct Logins {
@@ -97,11 +103,11 @@ impl fmt::Debug for Print {
 
 impl Logins {
     /// A source opened not long ago, if nothing that it was opened with has changed.
-    pub(super) fn cached(&self, slot: &Slot, inputs: &Dependents) -> Option<Opened> {
+    pub(super) fn cached(&self, slot: &Slot, inputs: &Dependents, now: Instant) -> Option<Opened> {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         opened
             .get(slot)
-            .filter(|opened| opened.at.elapsed() < LOGIN_LASTS && !opened.stale)
+            .filter(|opened| opened.age(now) < LOGIN_LASTS && !opened.stale)
             .filter(|opened| inputs.are_newest(&opened.inputs))
             .cloned()
     }
@@ -123,17 +129,17 @@ impl Logins {
 
     pub(super) fn keep(&self, slot: Slot, opened: Opened) {
         let mut all = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, old| old.at.elapsed() < FAREWELL);
+        all.retain(|_, old| old.age(opened.at) < FAREWELL);
         all.insert(slot, opened);
     }
 
     /// The source opened last, whatever has become of what it was opened with. Only for those who are leaving: a
     /// namespace that is deleted takes the login along before anything could be revoked with it.
-    pub(super) fn last(&self, slot: &Slot) -> Option<Opened> {
+    pub(super) fn last(&self, slot: &Slot, now: Instant) -> Option<Opened> {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         opened
             .get(slot)
-            .filter(|opened| opened.at.elapsed() < FAREWELL)
+            .filter(|opened| opened.age(now) < FAREWELL)
             .cloned()
     }
 
@@ -143,24 +149,6 @@ impl Logins {
     /// After a restart it is the version of that moment. So a wait that was written down outlasts the restart if nobody
     /// touched the Secret, and ends if anybody did: whether it was this value that changed cannot be known any more.
     pub(super) fn since(
-        &self,
-        input: &Input,
-        key: &str,
-        value: &SecretValue,
-        version: &str,
-    ) -> String {
-        self.since_at(input, key, value, version, Instant::now())
-    }
-
-    /// The same value has the same, in this process; no other can tell anything by it.
-    pub(super) fn digest(&self, value: &SecretValue) -> String {
-        let Print(print) = self.salt.print(value);
-        let bytes = print.iter().take(8);
-        let head = bytes.fold(0_u64, |head, byte| head << 8 | u64::from(*byte));
-        format!("{head:016x}")
-    }
-
-    fn since_at(
         &self,
         input: &Input,
         key: &str,
@@ -195,6 +183,14 @@ impl Logins {
         values.insert(place, first);
         version.to_owned()
     }
+
+    /// The same value has the same, in this process; no other can tell anything by it.
+    pub(super) fn digest(&self, value: &SecretValue) -> String {
+        let Print(print) = self.salt.print(value);
+        let bytes = print.iter().take(8);
+        let head = bytes.fold(0_u64, |head, byte| head << 8 | u64::from(*byte));
+        format!("{head:016x}")
+    }
 }
 
 #[cfg(test)]
@@ -208,6 +204,7 @@ mod tests {
             "BarbicanPassword",
             &SecretValue::new(value),
             version,
+            Instant::now(),
         )
     }
 
@@ -238,7 +235,7 @@ mod tests {
         let ask = |secret: &str, hours: u64| {
             let input = Input::secret("openstack", secret);
             let now = start + Duration::from_hours(hours);
-            logins.since_at(&input, "password", &value, "10", now);
+            logins.since(&input, "password", &value, "10", now);
             logins.values.lock().unwrap().len()
         };
         assert_eq!(ask("left", 0), 1);

@@ -142,7 +142,8 @@ impl<'a> Reader<'a> {
             return Ok(Held::NoKey);
         };
         let input = Input::secret(&self.namespace, secret);
-        let since = self.world.logins.since(&input, key, &value, &version);
+        let now = self.world.clock.instant();
+        let since = self.world.logins.since(&input, key, &value, &version, now);
         self.depend_on(&format!("{secret} {key} {since}"));
         Ok(Held::Is(value, since))
     }

@@ -1,7 +1,7 @@
 //! Everything a pass can reach: the cluster, the issuers, the clock, and how much of each at once.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -53,9 +53,13 @@ impl Default for Options {
     }
 }
 
-/// The wall clock, which tests may move.
+/// The wall clock, and the one that only goes on. Tests may move both.
 #[derive(Debug, Clone, Default)]
-pub struct Clock(Arc<AtomicI64>);
+pub struct Clock {
+    ahead: Arc<AtomicI64>,
+    /// Seconds that passed for us and for nobody else.
+    passed: Arc<AtomicU64>,
+}
 
 impl Clock {
     #[expect(
@@ -64,17 +68,32 @@ impl Clock {
     )]
     pub fn now(&self) -> Timestamp {
         let now = Timestamp::now();
-        now.checked_add(SignedDuration::from_secs(self.0.load(Ordering::Relaxed)))
-            .unwrap_or(now)
+        now.checked_add(SignedDuration::from_secs(
+            self.ahead.load(Ordering::Relaxed),
+        ))
+        .unwrap_or(now)
     }
 
     /// How far it is ahead of the machine's clock; by nothing, but in tests.
     pub fn offset(&self) -> SignedDuration {
-        SignedDuration::from_secs(self.0.load(Ordering::Relaxed))
+        SignedDuration::from_secs(self.ahead.load(Ordering::Relaxed))
     }
 
+    /// Somebody sets the clock.
     pub fn jump(&self, seconds: i64) {
-        self.0.fetch_add(seconds, Ordering::Relaxed);
+        self.ahead.fetch_add(seconds, Ordering::Relaxed);
+    }
+
+    /// So much time passes at once.
+    pub fn pass(&self, time: Duration) {
+        let seconds = time.as_secs();
+        self.jump(i64::try_from(seconds).unwrap_or(i64::MAX));
+        self.passed.fetch_add(seconds, Ordering::Relaxed);
+    }
+
+    /// By the clock that nobody sets.
+    pub fn instant(&self) -> Instant {
+        Instant::now() + Duration::from_secs(self.passed.load(Ordering::Relaxed))
     }
 }
 

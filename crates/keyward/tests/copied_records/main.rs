@@ -18,6 +18,7 @@ mod stage;
 mod application_credentials;
 mod by_hand;
 mod forged;
+mod frozen;
 mod gitlab_tokens;
 mod made_again;
 mod memory;

@@ -9,8 +9,8 @@ use super::retire::release;
 use super::scene::{Choice, Origin, Scene, Waits, entry_of, is_blank, is_draft, listing};
 use crate::schedule::later;
 use crate::{
-    Because, Change, Entry, Facts, Issued, Ledger, Purpose, Question, Resource, Role, SecretName,
-    SecretUid, Step, Stored, Verdict, Version,
+    Because, Change, Entry, Facts, Issued, Ledger, Minting, Purpose, Question, Resource, Role,
+    SecretName, SecretUid, Step, Stored, Verdict, Version,
 };
 
 pub(super) fn write_down_what_failed(s: &Scene, _: &mut Waits) -> Option<Choice> {
@@ -385,6 +385,7 @@ pub(super) fn adopt_strays(s: &Scene, waits: &mut Waits) -> Option<Choice> {
             && !is_blank(stored)
             && !s.ledger.records(stored.version)
             && !is_known_otherwise(s, stored)
+            && !was_ended_in_an_emergency(s, stored)
             && (stored.guarded || !stored.leaving)
     })?;
     let leaves_issuer_alone = s.resource.deleting && !super::leave::revokes(s.facts);
@@ -431,6 +432,16 @@ pub(super) fn adopt_strays(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         ledger.retiring.push(entry);
     }
     Some(Choice::record(Change::Adopt, ledger, Because::StrayVersion))
+}
+
+/// In place, the value that a person had ended stands in the one Secret until the next is stored there. It is nobody's to
+/// use, and so not to be published again. Where no other can be made, what to do with it is a person's to say.
+fn was_ended_in_an_emergency(s: &Scene, stored: &Stored) -> bool {
+    let another_can_be_made = match s.facts.cluster.issuer.minting {
+        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce => true,
+        Minting::SelfRotating | Minting::Provided => false,
+    };
+    stored.role == Role::Target && another_can_be_made && s.condemned(stored.version)
 }
 
 /// What is in it is recorded with another Secret, or it says itself that it is another resource's: a copy, to which nothing

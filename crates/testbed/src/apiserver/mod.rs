@@ -28,6 +28,7 @@ mod dispatch;
 mod faults;
 mod fields;
 mod form;
+mod frozen;
 mod gc;
 mod http;
 mod identity;

@@ -350,6 +350,11 @@ impl Server {
             .collect()
     }
 
+    pub(super) fn with_store(&self, change: impl FnOnce(&mut Store)) {
+        change(&mut self.running.shared.core().store);
+        self.running.shared.wake_watches();
+    }
+
     /// The store's version: it grows with every change and with nothing else.
     pub fn version(&self) -> u64 {
         self.running.shared.core().store.version()

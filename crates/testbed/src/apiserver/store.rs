@@ -155,8 +155,13 @@ impl Store {
     }
 
     /// Stores an object under the next version and returns it as stored.
-    pub(crate) fn put(&mut self, key: &Key, mut object: Value) -> Arc<Value> {
-        self.version += 1;
+    pub(crate) fn put(&mut self, key: &Key, object: Value) -> Arc<Value> {
+        self.put_at(key, object, self.version + 1)
+    }
+
+    /// As [`Store::put`], under this version or the next: versions only grow.
+    pub(crate) fn put_at(&mut self, key: &Key, mut object: Value, version: u64) -> Arc<Value> {
+        self.version = version.max(self.version + 1);
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         if let Some(uid) = object["metadata"]["uid"].as_str() {
             self.by_uid.insert(uid.to_owned(), key.clone());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use super::clock::Clock;
 use super::deploy::DeployToken;
@@ -15,7 +16,7 @@ use super::tokens::Token;
 use super::triggers::Trigger;
 
 /// A project or a group, by its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Place {
     Project(u64),
     Group(u64),
@@ -45,7 +46,7 @@ impl Place {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Visibility {
     /// Members see it.
     Private,
@@ -54,14 +55,14 @@ pub enum Visibility {
     Public,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Namespace {
     pub(super) path: String,
     pub(super) visibility: Visibility,
     pub(super) members: BTreeMap<u64, u8>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Sort {
     Human,
     /// Made with the first token of its place, and of no use without one.
@@ -69,7 +70,7 @@ pub(super) enum Sort {
     ServiceAccount(Option<Place>),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct User {
     pub(super) username: String,
     pub(super) name: String,
@@ -97,7 +98,7 @@ pub(super) struct State {
 }
 
 /// Numbers begin far apart, so that one taken for another is found out.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct LastIds {
     user: u64,
     project: u64,

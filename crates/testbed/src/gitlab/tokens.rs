@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jiff::civil::Date;
 use jiff::{SignedDuration, Timestamp, ToSpan};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::clock::day;
@@ -14,7 +15,7 @@ use super::tell::{Change, Use};
 const LAST_USE_HOLDS: SignedDuration = SignedDuration::from_mins(10);
 
 /// A personal, project, group, impersonation or service account's token.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Token {
     pub(super) id: u64,
     pub(super) digest: [u8; 32],

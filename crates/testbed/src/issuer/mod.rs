@@ -14,6 +14,7 @@
 
 mod control;
 mod faults;
+mod frozen;
 mod history;
 mod serve;
 mod state;
@@ -29,6 +30,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{Notify, oneshot};
 
 pub use faults::{Fault, Faults, RequestLine, Verb};
+pub use frozen::{FrozenCredential, FrozenRealm};
 pub use history::{Ended, Event, Happened, Hidden, Live};
 pub use state::Kind;
 use state::{Answer, Call, State, new_value};

@@ -45,18 +45,18 @@ impl Kind {
 
 #[derive(Default)]
 pub(super) struct State {
-    realms: BTreeMap<String, Realm>,
+    pub(super) realms: BTreeMap<String, Realm>,
     events: Vec<Event>,
     /// How far the stand-in's clock runs ahead of the real one.
     pub(super) ahead: SignedDuration,
-    families: u64,
+    pub(super) families: u64,
 }
 
-struct Realm {
-    kind: Kind,
-    login: String,
+pub(super) struct Realm {
+    pub(super) kind: Kind,
+    pub(super) login: String,
     login_works: bool,
-    live: BTreeMap<String, Credential>,
+    pub(super) live: BTreeMap<String, Credential>,
     by_name: BTreeSet<(String, String)>,
     by_value: HashMap<String, String>,
     by_expiry: BTreeSet<(Timestamp, String)>,
@@ -65,14 +65,14 @@ struct Realm {
     every_value: Vec<String>,
 }
 
-struct Credential {
-    name: String,
-    value: String,
-    rights: Vec<String>,
-    created: Timestamp,
-    expires: Option<Timestamp>,
-    last_login: Option<Timestamp>,
-    family: u64,
+pub(super) struct Credential {
+    pub(super) name: String,
+    pub(super) value: String,
+    pub(super) rights: Vec<String>,
+    pub(super) created: Timestamp,
+    pub(super) expires: Option<Timestamp>,
+    pub(super) last_login: Option<Timestamp>,
+    pub(super) family: u64,
 }
 
 struct Dead {
@@ -177,25 +177,31 @@ impl State {
             self.families
         });
         let id = new_id();
-        if let Some(realm) = self.realms.get_mut(realm) {
-            realm.by_name.insert((name.to_owned(), id.clone()));
-            realm.by_value.insert(value.clone(), id.clone());
-            realm.every_value.push(value.clone());
-            if let Some(end) = expires {
-                realm.by_expiry.insert((end, id.clone()));
-            }
-            let credential = Credential {
-                name: name.into(),
-                value,
-                rights,
-                created: now,
-                expires,
-                last_login: None,
-                family,
-            };
-            realm.live.insert(id.clone(), credential);
-        }
+        let credential = Credential {
+            name: name.into(),
+            value,
+            rights,
+            created: now,
+            expires,
+            last_login: None,
+            family,
+        };
+        self.put(realm, id.clone(), credential);
         id
+    }
+
+    pub(super) fn put(&mut self, realm: &str, id: String, credential: Credential) {
+        let Some(realm) = self.realms.get_mut(realm) else {
+            return;
+        };
+        let Credential { name, value, .. } = &credential;
+        realm.by_name.insert((name.clone(), id.clone()));
+        realm.by_value.insert(value.clone(), id.clone());
+        realm.every_value.push(value.clone());
+        if let Some(end) = credential.expires {
+            realm.by_expiry.insert((end, id.clone()));
+        }
+        realm.live.insert(id, credential);
     }
 
     fn end(&mut self, realm: &str, id: &str, how: Ended, now: Timestamp) -> bool {

@@ -15,6 +15,7 @@
 //! says no and yes).
 
 mod credentials;
+mod frozen;
 mod identity;
 mod login;
 mod refusal;
@@ -33,6 +34,7 @@ use serde_json::Value;
 use super::{AccessRule, Admin, ApplicationCredential, Counts, Options};
 use crate::issuer::Hidden;
 use crate::proxy::{Faults, Front};
+pub use frozen::Frozen;
 use state::State;
 
 /// The server, on a loopback port and a thread of its own. It ends when dropped, and everything in it with it.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use super::Options;
 use super::refusal::Refusal;
@@ -14,7 +15,7 @@ pub(super) type Id = String;
 /// The id of the domain that every Keystone has.
 pub(super) const DEFAULT_DOMAIN: &str = "default";
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct User {
     pub(super) name: String,
     pub(super) domain: Id,
@@ -27,13 +28,13 @@ pub(super) struct User {
     pub(super) revoked_until: Option<Timestamp>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Project {
     pub(super) name: String,
     pub(super) domain: Id,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Role {
     pub(super) name: String,
     /// Made with the database, and not to be changed.
@@ -68,7 +69,7 @@ pub(super) struct Trust {
     pub(super) roles: Vec<Id>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Credential {
     pub(super) id: Id,
     pub(super) name: String,
@@ -82,7 +83,7 @@ pub(super) struct Credential {
     pub(super) secret: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Rule {
     pub(super) user: Id,
     pub(super) service: String,
@@ -91,7 +92,7 @@ pub(super) struct Rule {
 }
 
 /// A user or a group, on a project.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Grant {
     pub(super) holder: Id,
     pub(super) project: Id,
