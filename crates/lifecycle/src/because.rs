@@ -82,6 +82,8 @@ reasons! {
     RevokeUnconfirmed: Trouble = "the issuer accepted the revoke but still knows the credential",
 
     OrphanFound: Underway = "a credential bears this resource's mark but is recorded nowhere; it is revoked",
+    DraftHeld: Underway = "somebody else's finalizer keeps a draft that is deleted; it goes when that is taken off, and holds nothing else up",
+    GuardRemoved: Underway = "somebody took Keyward's finalizer off the resource; it is put back",
     LeftoverDraft: Underway = "a draft is no longer needed",
     StrayVersion: Underway = "a complete Secret is explained by no record; it is put on its way out",
     LedgerBehind: NeedsAPerson = "the issuer has credentials with numbers beyond the ledger, as after a restore or in a cloned cluster; they are left alone",
@@ -95,7 +97,7 @@ reasons! {
     Lookalike: Underway = "a Secret bears this resource's label and is not one of its own, as a copy does; it is left alone",
     SecretDisputed: NeedsAPerson = "the ledger records a Secret that says it is another resource's; nothing is done to it, and its version is not revoked",
     TooManySecrets: NeedsAPerson = "more Secrets say they are this resource's than any resource has, so that its own cannot be told from them; what the ledger does not know is left alone before those are gone that are not",
-    RecordDamaged: Underway = "somebody took the record off a Secret; it is written anew from the ledger",
+    RecordDamaged: Underway = "somebody took labels, annotations, the owner or the finalizer off a Secret; they are put back from the ledger",
     AnnotationsChanged: Underway = "the annotations asked for on the Secret are not the ones written last",
     Checking: Underway = "it is time to compare the issuer with the ledger",
     Tidying: Underway = "an old note no longer applies",
