@@ -120,6 +120,10 @@ reasons! {
 
     OrphanFound: Underway = "the issuer has a credential with this resource's mark that is recorded nowhere"
         => "Keyward revokes it by itself",
+    DraftHeld: Underway = "a deleted draft is kept by somebody else's finalizer; nothing else waits for it"
+        => "whoever put the finalizer on the Secret has to take it off",
+    GuardRemoved: Underway = "somebody removed Keyward's finalizer from the resource"
+        => "Keyward puts it back by itself",
     LeftoverDraft: Underway = "a draft is no longer needed"
         => "Keyward deletes it by itself",
     StrayVersion: Underway = "a complete Secret of this resource is recorded nowhere"
@@ -146,8 +150,8 @@ reasons! {
         => "find out whose it is: give the Secret its labels and owner back, or delete it",
     TooManySecrets: NeedsAPerson = "more Secrets claim to be this resource's than any resource can have, so its own cannot be told apart; Secrets that the ledger does not know are left alone"
         => "delete the Secrets that carry this resource's label keyward.dev/owner-uid and are not its own",
-    RecordDamaged: Underway = "somebody removed Keyward's record from a Secret"
-        => "Keyward writes it again from the ledger",
+    RecordDamaged: Underway = "somebody removed labels, annotations, the owner or the finalizer from a Secret"
+        => "Keyward puts them back from the ledger",
     AnnotationsChanged: Underway = "the spec asks for other annotations on the Secret than were written last"
         => "Keyward writes them by itself",
     Checking: Underway = "it is time to compare the issuer with the ledger"

@@ -54,8 +54,7 @@ pub struct Cluster {
     /// seen from here.
     #[serde(default)]
     pub former: Option<Former>,
-    /// In place: the Secret lacks annotations that the spec asks for, or bears some that it no longer does; and this pass
-    /// has not tried to change that. Never so of a Secret that is being deleted, or of a spec that cannot be served.
+    /// In place: the Secret lacks annotations that the spec asks for, or bears some that it no longer does. Never so of a Secret that is being deleted, or of a spec that cannot be served.
     #[serde(default)]
     pub annotations_due: bool,
 }
@@ -131,6 +130,9 @@ pub struct Process {
     /// How often in a row, in earlier passes, something failed that there was no ledger to write into.
     #[serde(default)]
     pub uncounted: u32,
+    /// When it last put back what somebody had taken off the resource or one of its Secrets.
+    #[serde(default)]
+    pub mended: Option<Timestamp>,
     /// When this process took up the work.
     pub started: Timestamp,
     /// When it last compared the issuer with the ledger.
@@ -150,6 +152,7 @@ impl Process {
             warned: Vec::new(),
             failed: None,
             uncounted: 0,
+            mended: None,
             started,
             checked: None,
         }
@@ -377,7 +380,7 @@ pub struct Stored {
     /// It was there before, and its owner let us take it over: it outlives what is put into it.
     #[serde(default)]
     pub adopted: bool,
-    /// Somebody took its record off; what stands here is what the ledger has of it.
+    /// Somebody took its record, its owner or our finalizer off; what stands here is what the ledger has of it.
     #[serde(default)]
     pub damaged: bool,
     /// The ledger speaks of it, and all that it says of itself names another resource: who holds it counts, but nothing

@@ -340,6 +340,8 @@ pub enum Purpose {
     /// Ending this version.
     RetireVersion(Version),
     Check,
+    /// Keeping Secrets as they should be beside their value: records, annotations.
+    Upkeep,
 }
 
 impl Purpose {
@@ -347,7 +349,7 @@ impl Purpose {
     pub fn version(self) -> Option<Version> {
         match self {
             Self::RetireVersion(version) => Some(version),
-            Self::Mint | Self::Retire | Self::Check => None,
+            Self::Mint | Self::Retire | Self::Check | Self::Upkeep => None,
         }
     }
 }
@@ -362,6 +364,8 @@ pub struct Setbacks {
     pub retire: Option<Setback>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<Setback>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upkeep: Option<Setback>,
     /// Of versions on their way out, each for itself: one that cannot be revoked must not keep another alive.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: BTreeMap<Version, Setback>,
@@ -378,6 +382,7 @@ impl Setbacks {
             Purpose::Retire => self.retire.as_ref(),
             Purpose::RetireVersion(version) => self.versions.get(&version),
             Purpose::Check => self.check.as_ref(),
+            Purpose::Upkeep => self.upkeep.as_ref(),
         }
     }
 
@@ -389,6 +394,7 @@ impl Setbacks {
                 self.versions.insert(version, setback);
             }
             Purpose::Check => self.check = Some(setback),
+            Purpose::Upkeep => self.upkeep = Some(setback),
         }
     }
 }

@@ -111,15 +111,15 @@ pub enum Step {
     /// Takes the protection off a Secret of a predecessor in which nothing can be a version, only if it is still as it was
     /// read.
     Unprotect { secret: SecretName, uid: SecretUid },
-    /// Writes the record of a version on its Secret anew, only if it is still as it was read. Tried once in a pass: that
-    /// somebody forbids it holds nothing up.
+    /// Puts back what somebody took off the Secret of a version: record, owner, our finalizer. Only if it is still as it was
+    /// read. That somebody forbids it holds nothing else up.
     Mend {
         secret: SecretName,
         uid: SecretUid,
         version: Version,
     },
-    /// In place: brings the annotations of the Secret to what the spec asks for, only if it is still as it was read. Tried
-    /// once in a pass: that somebody forbids it holds nothing up.
+    /// In place: brings the annotations of the Secret to what the spec asks for, only if it is still as it was read. That
+    /// somebody forbids it holds nothing else up.
     Annotate,
     /// Writes a Warning event before an act that goes past holders, or that leaves something alive.
     Warn { version: Version, because: Because },
@@ -163,6 +163,8 @@ pub enum Change {
     Setback(Purpose),
     /// An old note (failure, sweep, emergency) no longer applies.
     Tidy,
+    /// Somebody took our finalizer off the resource; it is put back, with the ledger as it was.
+    Guard,
 }
 
 impl Step {
@@ -179,11 +181,8 @@ impl Step {
             | Self::LetGo { .. }
             | Self::Unprotect { .. }
             | Self::Unguard => Purpose::Retire,
-            Self::Record { .. }
-            | Self::Mirror
-            | Self::TakeOver { .. }
-            | Self::Mend { .. }
-            | Self::Annotate => Purpose::Check,
+            Self::Record { .. } | Self::Mirror | Self::TakeOver { .. } => Purpose::Check,
+            Self::Mend { .. } | Self::Annotate => Purpose::Upkeep,
         }
     }
 
@@ -256,6 +255,7 @@ impl Change {
             Self::Forget => "forget",
             Self::Setback(_) => "setback",
             Self::Tidy => "tidy",
+            Self::Guard => "guard",
         }
     }
 }

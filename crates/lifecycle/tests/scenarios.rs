@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use lifecycle::{Because, Facts, View, decide};
+use lifecycle::{Because, Facts, LedgerState, Next, Step, Trouble, TroubleKind, View, decide};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -66,6 +66,62 @@ fn every_scenario_is_decided_as_written_down() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A step that fails is written down, and then it is not the next one again: whatever the rules make of it, they make it
+/// after a pause. Steps without which nothing can be written down are paced by whoever does them.
+#[test]
+fn a_step_that_failed_is_not_repeated_before_its_pause_is_over() {
+    let mut wrong = Vec::new();
+    for path in files() {
+        let mut facts = read(&path).1.facts;
+        let Next::Do(step) = decide(&facts).next else {
+            continue;
+        };
+        if is_paced_elsewhere(&step) {
+            continue;
+        }
+        let trouble = Trouble::new(TroubleKind::Cluster, "refused");
+        facts.process.failed = Some((step.purpose(), trouble));
+        for _ in 0..8 {
+            match decide(&facts).next {
+                Next::Do(Step::Record { ledger, .. }) => {
+                    let resource = facts.cluster.resource.as_mut().expect("it has a ledger");
+                    resource.ledger = LedgerState::Is(ledger);
+                    facts.process.failed = None;
+                }
+                Next::Do(next) if next == step => {
+                    wrong.push(format!("{}: {}", path.display(), step.name()));
+                    break;
+                }
+                Next::Do(_) | Next::Ask(_) | Next::Rest { .. } => break,
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn is_paced_elsewhere(step: &Step) -> bool {
+    match step {
+        Step::Record { .. }
+        | Step::Mirror
+        | Step::TakeOver { .. }
+        | Step::Unprotect { .. }
+        | Step::Unguard => true,
+        Step::Draft(_)
+        | Step::Claim { .. }
+        | Step::Mint(_)
+        | Step::Store(_)
+        | Step::Fence { .. }
+        | Step::Revoke { .. }
+        | Step::Sweep { .. }
+        | Step::Release { .. }
+        | Step::Discard { .. }
+        | Step::LetGo { .. }
+        | Step::Mend { .. }
+        | Step::Annotate
+        | Step::Warn { .. } => false,
+    }
 }
 
 /// Reasons that never come out of `decide`, and why.

@@ -33,6 +33,7 @@ impl About<'_> {
                 kubectl(format!("annotate {resource} keyward.dev/take-over-"))
             }
             Because::HeldByConsumers
+            | Because::DraftHeld
             | Because::MintCapReached
             | Because::Lookalike
             | Because::TooManySecrets => its_secrets(),
@@ -100,6 +101,7 @@ impl About<'_> {
             | Because::RevokeConfirmed
             | Because::OrphanFound
             | Because::LeftoverDraft
+            | Because::GuardRemoved
             | Because::StrayVersion
             | Because::LedgerLost
             | Because::LedgerOfAnother

@@ -113,6 +113,7 @@ impl Failure {
             Fault::Outrun(_)
             | Fault::Refused { .. }
             | Fault::Issuer(_)
+            | Fault::Unchanged(_)
             | Fault::Deposed(_)
             | Fault::Past => Self::new(Exit::Failed, fault.to_string()),
         }

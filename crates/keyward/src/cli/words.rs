@@ -141,10 +141,12 @@ fn record(change: Change, version: lifecycle::Version) -> String {
                 Purpose::Mint => "minting",
                 Purpose::Retire | Purpose::RetireVersion(_) => "retiring",
                 Purpose::Check => "checking",
+                Purpose::Upkeep => "putting a Secret in order",
             };
             format!("write down that {what} failed, and wait longer each time")
         }
         Change::Tidy => "strike out a note that no longer applies".into(),
+        Change::Guard => "put our finalizer back on the resource".into(),
     }
 }
 

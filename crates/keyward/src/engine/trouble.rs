@@ -21,6 +21,9 @@ pub enum Fault {
         code: u16,
         reason: String,
     },
+    /// The API server said yes, and everything is as it was.
+    #[error("{0}: accepted, and nothing has changed")]
+    Unchanged(&'static str),
     /// No usable answer.
     #[error("{0}: the API server could not be reached")]
     Unreachable(&'static str),
@@ -64,9 +67,32 @@ impl Fault {
             Self::Outrun(_)
             | Self::TimedOut(_)
             | Self::Past
+            | Self::Unchanged(_)
             | Self::Unreachable(_)
             | Self::Issuer(_)
             | Self::Deposed(_) => false,
+        }
+    }
+
+    /// Whose move it is now, where it is somebody's.
+    pub fn whose_move(&self) -> Option<&'static str> {
+        match self {
+            Self::Refused { .. } if self.is_of_an_ending_namespace() => None,
+            Self::Refused { code: 403, .. } => Some(
+                "whoever installed Keyward must give it this right (keyward rbac prints all that it needs)",
+            ),
+            Self::Refused { .. } => Some(
+                "a rule of this cluster does not allow it, and whoever keeps it must change it",
+            ),
+            Self::Unchanged(_) => Some(
+                "something in this cluster undoes it, such as an admission webhook, and must be kept from it",
+            ),
+            Self::Outrun(_) => Some("whoever writes it all the time must be kept from it"),
+            Self::TimedOut(_)
+            | Self::Past
+            | Self::Unreachable(_)
+            | Self::Issuer(_)
+            | Self::Deposed(_) => None,
         }
     }
 
@@ -77,6 +103,7 @@ impl Fault {
             Self::Refused { .. }
             | Self::TimedOut(_)
             | Self::Unreachable(_)
+            | Self::Unchanged(_)
             | Self::Deposed(_)
             | Self::Past => TroubleKind::Cluster,
             Self::Outrun(_) => TroubleKind::Conflict,

@@ -125,7 +125,8 @@ async fn record(
         | Change::Adopt
         | Change::Forget
         | Change::Setback(_)
-        | Change::Tidy => None,
+        | Change::Tidy
+        | Change::Guard => None,
     };
     Ok(())
 }
@@ -354,14 +355,15 @@ async fn fence(
         .timed("deleting a Secret", api.delete(name.as_str(), &params))
         .await?
     {
-        either::Either::Left(secret)
-            if secret.metadata.deletion_timestamp.is_some() && !secret.finalizers().is_empty() =>
-        {
-            observed.saw_secret(secret);
-        }
+        either::Either::Left(secret) if !is_gone(&secret) => observed.saw_secret(secret),
         either::Either::Left(_) | either::Either::Right(_) => observed.lost_secret(uid.as_str()),
     }
     Ok(())
+}
+
+/// Whether this is the last that was seen of a Secret. One that is not even being deleted was not touched.
+fn is_gone(deleted: &Secret) -> bool {
+    deleted.metadata.deletion_timestamp.is_some() && deleted.finalizers().is_empty()
 }
 
 /// *Guarantees:* the credential is ended, or the failure is known. *If it dies here:* it may be ended; the record of it

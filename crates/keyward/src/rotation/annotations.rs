@@ -14,10 +14,9 @@ use crate::engine::names;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
 
-/// Whether the Secret lacks what the spec asks for, and this pass has not tried yet: what is refused, or undone by somebody
-/// at once, is not tried in a loop.
+/// Whether the Secret lacks what the spec asks for.
 pub(super) fn are_due(observed: &Observation) -> bool {
-    !observed.annotated && change(observed).is_some()
+    change(observed).is_some()
 }
 
 /// *Guarantees:* only annotations that the resource asks for, or asked for before, are touched, and only if nobody wrote
@@ -25,7 +24,6 @@ pub(super) fn are_due(observed: &Observation) -> bool {
 /// because* what was written is noted beside it: what somebody else makes of it is not fought over.
 pub(super) async fn write(world: &World, observed: &mut Observation) -> Result<(), Fault> {
     let act = "writing annotations";
-    observed.annotated = true;
     let (name, patch) = change(observed).ok_or(Fault::Outrun(act))?;
     let api = world.secrets(&observed.namespace());
     let (manager, patch) = (manager(), Patch::Merge(&patch));

@@ -37,6 +37,7 @@ pub(super) fn of_step(observed: &Observation, step: &Step, decision: &Decision) 
                 detail: detail(ledger, Purpose::Mint),
             },
             Change::Disown => Happening::Disowned { ledger: before },
+            Change::Guard => Happening::PutBack { because, on: None },
             Change::Setback(_)
             | Change::Forget
             | Change::Bump
@@ -52,6 +53,10 @@ pub(super) fn of_step(observed: &Observation, step: &Step, decision: &Decision) 
             | Change::Tidy => return None,
         },
         Step::Store(version) => Happening::Stored { version: *version },
+        Step::Mend { secret, .. } => Happening::PutBack {
+            because,
+            on: Some(secret),
+        },
         Step::Draft(_)
         | Step::Claim { .. }
         | Step::Mint(_)
@@ -64,7 +69,6 @@ pub(super) fn of_step(observed: &Observation, step: &Step, decision: &Decision) 
         | Step::LetGo { .. }
         | Step::TakeOver { .. }
         | Step::Unprotect { .. }
-        | Step::Mend { .. }
         | Step::Annotate
         | Step::Warn { .. }
         | Step::Unguard => return None,
@@ -105,6 +109,7 @@ fn detail(ledger: &Ledger, purpose: Purpose) -> &str {
         Purpose::Retire => ledger.setbacks.retire.as_ref(),
         Purpose::RetireVersion(version) => ledger.setbacks.versions.get(&version),
         Purpose::Check => ledger.setbacks.check.as_ref(),
+        Purpose::Upkeep => ledger.setbacks.upkeep.as_ref(),
     };
     setback.map_or("", |setback| &setback.detail)
 }

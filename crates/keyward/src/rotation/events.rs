@@ -28,6 +28,11 @@ pub enum Happening<'a> {
     Adopted { target: &'a SecretName },
     /// The ledger named another resource, and was replaced.
     Disowned { ledger: &'a LedgerState },
+    /// What somebody had taken off was put back: on this Secret, or on the resource itself.
+    PutBack {
+        because: Because,
+        on: Option<&'a SecretName>,
+    },
     /// A person has to act, and that is new.
     Stalled { because: Because, message: &'a str },
 }
@@ -44,6 +49,14 @@ pub fn disowned(ledger: &LedgerState) -> Note {
         | LedgerState::Is(_) => "its Secrets are another's".to_owned(),
     };
     warning(because, "Disown", format!("{because} ({whose})"))
+}
+
+pub fn put_back(because: Because, on: &Option<&SecretName>) -> Note {
+    let text = match on {
+        Some(secret) => format!("{because} (Secret {secret})"),
+        None => because.to_string(),
+    };
+    warning(because, "Mend", text)
 }
 
 pub fn took_ownership(target: &SecretName) -> Note {

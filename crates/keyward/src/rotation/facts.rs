@@ -64,10 +64,7 @@ fn own_secrets(observed: &Observation, resource: Option<&Resource>) -> Vec<lifec
     let intent = ledger.and_then(|ledger| ledger.intent.as_ref());
     let read = |secret: &Secret| {
         let mut one = as_recorded(observed, ledger, secret)?;
-        one.damaged = observed
-            .damaged
-            .iter()
-            .any(|damaged| damaged.awaits(&one.uid));
+        one.damaged = observed.damaged.iter().any(|damaged| damaged.has(&one.uid));
         one.disputed = observed.disputed.contains(&one.uid);
         one.elsewhere = one.role == Role::Target && made_elsewhere(observed, one.version);
         if one.role == Role::Draft

@@ -45,7 +45,9 @@ pub(super) fn step_done(world: &World, observed: &Observation, step: &Step) {
                 world.telemetry.rotations.failed(&counted, setback.because);
             }
         }
-        Change::Setback(Purpose::Retire | Purpose::RetireVersion(_) | Purpose::Check)
+        Change::Setback(
+            Purpose::Retire | Purpose::RetireVersion(_) | Purpose::Check | Purpose::Upkeep,
+        )
         | Change::Rebuilt
         | Change::Disown
         | Change::Intent
@@ -58,6 +60,7 @@ pub(super) fn step_done(world: &World, observed: &Observation, step: &Step) {
         | Change::Leave
         | Change::Adopt
         | Change::Forget
-        | Change::Tidy => {}
+        | Change::Tidy
+        | Change::Guard => {}
     }
 }

@@ -8,6 +8,7 @@ mod annotations;
 mod announce;
 pub mod ask;
 mod before;
+mod blocked;
 mod claim;
 mod controller;
 pub mod events;

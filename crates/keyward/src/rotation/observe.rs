@@ -43,8 +43,6 @@ pub struct Observation {
     pub secrets: Vec<Secret>,
     /// Secrets of a predecessor that have no record yet, if they were looked for since the ledger was written last.
     pub left_by_predecessor: Option<Vec<Secret>>,
-    /// This pass has tried to bring the annotations of its Secret up to date, whatever came of it.
-    pub annotated: bool,
     pub damaged: Vec<Damaged>,
     /// See [`recorded::Own`].
     pub disputed: Vec<SecretUid>,
@@ -121,6 +119,7 @@ impl std::fmt::Debug for Observation {
 #[derive(Debug, Default)]
 pub struct Memory {
     pub checked: Option<Timestamp>,
+    pub mended: Option<Timestamp>,
     pub in_hand: Option<Fresh>,
     /// The resource as last seen, for what outlives it. Between passes only what is departed keeps it.
     pub last: Option<DynamicObject>,
@@ -132,6 +131,8 @@ pub struct Memory {
     pub uid: Option<String>,
     /// Who had this name before, as this process saw, and has not been cleaned up after yet.
     pub replaced: Vec<String>,
+    /// The last pass left Secrets that no ledger speaks of: they are not found by name.
+    pub unrecorded: bool,
     /// How often the remains of a departed resource were looked for.
     pub afterlife: usize,
     /// Of a departed resource: this process never saw it, a Secret tells of it.
@@ -267,6 +268,16 @@ impl Observation {
         self.reading.get_or_init(|| self.kind.read(&self.object))
     }
 
+    /// Whether there are Secrets of this resource that no entry speaks of, such as a draft that could not be deleted.
+    pub fn has_unrecorded(&self) -> bool {
+        let ledger = self.ledger().is();
+        let recorded = |secret: &Secret| {
+            let mut entries = ledger.into_iter().flat_map(lifecycle::Ledger::entries);
+            entries.any(|entry| entry.secret.as_str() == secret.name_any())
+        };
+        !self.gone && !self.secrets.iter().all(recorded)
+    }
+
     /// The ledger on the resource, as of this look.
     pub fn ledger(&self) -> &LedgerState {
         self.ledger.get_or_init(|| super::facts::read_ledger(self))
@@ -313,7 +324,8 @@ pub async fn observe(
     if key.departed.is_none() {
         memory.is_about(object.uid());
     }
-    let doubt = context.surprised || is_doubtful(kind.as_ref(), &object, memory);
+    let doubt =
+        context.surprised || memory.unrecorded || is_doubtful(kind.as_ref(), &object, memory);
     let own = recorded::read(world, kind.as_ref(), &object, doubt || gone).await?;
     if !gone {
         refuse_the_past(horizon, &object, &own.secrets)?;
@@ -353,7 +365,6 @@ pub async fn observe(
         marks: Vec::new(),
         chosen: None,
         left_by_predecessor: None,
-        annotated: false,
         horizon: horizon.clone(),
         source: reached.source,
         login: reached.text,
@@ -362,6 +373,7 @@ pub async fn observe(
         answers: Answers::default(),
         process: Process {
             checked: memory.checked,
+            mended: memory.mended,
             ..Process::begun(world.started())
         },
         elsewhere: Vec::new(),

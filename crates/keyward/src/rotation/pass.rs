@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
-use lifecycle::{Because, Decision, Next, Severity, Step, View, Wait, decide};
+use lifecycle::{Because, Change, Decision, Facts, Next, Severity, Step, View, Wait, decide};
 use tracing::{Instrument, Span};
 
 use super::act::act;
 use super::ask::ask;
+use super::events::Note;
 use super::facts::facts;
 use super::observe::{Memory, Observation, digest_of, look_again, observe};
 use super::uncounted::Uncounted;
-use super::{Kind, announce, events, metrics, report};
+use super::{Kind, announce, blocked, events, metrics, report};
+use crate::engine::conditions;
 use crate::engine::horizon::Horizon;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
@@ -54,11 +56,6 @@ pub(super) async fn pass(
         world.telemetry.rotations.forget(key);
     }
     let outcome = run_until_rest(world, key, &mut observed).await;
-    if let Err(fault @ Fault::Refused { .. }) = &outcome {
-        // Where the ledger cannot be written, status may be.
-        let (because, detail) = (Because::ClusterTrouble, fault.to_string());
-        tell(world, &mut observed, because, detail).await;
-    }
     if outcome.is_ok() {
         for missed in world.waiting.set(key, &observed.awaited) {
             world.queue.sighted(key, missed);
@@ -68,6 +65,8 @@ pub(super) async fn pass(
     metrics::show_times(world, &observed);
     memory.told = observed.told;
     memory.checked = observed.process.checked;
+    memory.mended = observed.process.mended;
+    memory.unrecorded = observed.has_unrecorded();
     memory.ledger = Some(digest_of(observed.object.annotations().get(names::LEDGER)));
     // A value that was shown once is kept until it is stored, or its attempt is given up.
     memory.in_hand = observed
@@ -101,6 +100,7 @@ async fn run_until_rest(
     observed: &mut Observation,
 ) -> Result<Ending, Fault> {
     let mut outrun = 0;
+    let mut acted_on = ActedOn::default();
     for _ in 0..MOST_DECISIONS {
         if observed.edited {
             return Ok(Ending::Again);
@@ -116,7 +116,8 @@ async fn run_until_rest(
         let result = match &decision.next {
             Next::Ask(question) => ask(world, key, observed, *question, decision.because).await,
             Next::Do(step) => {
-                perform(world, observed, step, &decision)
+                acted_on.note(facts);
+                perform(world, observed, step, &decision, &acted_on)
                     .instrument(span_of(step))
                     .await
             }
@@ -140,21 +141,83 @@ async fn run_until_rest(
                 });
             }
             Ok(()) => {}
-            Err(Fault::Outrun(act)) => {
+            Err(fault @ Fault::Outrun(_)) => {
                 outrun += 1;
-                if outrun > MOST_OUTRUN {
-                    return Ok(Ending::Again);
-                }
-                tracing::debug!(act, "somebody was faster; looking again");
+                tracing::debug!(%fault, "somebody was faster; looking again");
                 observed.forget_answers();
                 observed.left_by_predecessor = None;
                 observed.doubt = true;
+                acted_on = ActedOn::default();
                 look_again(world, key, observed).await?;
+                if outrun <= MOST_OUTRUN {
+                    continue;
+                }
+                match &decision.next {
+                    Next::Do(step) if !is_for_the_queue(step) => {
+                        // Whoever is always faster at this one holds up nothing else.
+                        outrun = 0;
+                        let trouble = blocked::trouble_with(observed, step, &fault);
+                        observed.process.failed = Some((step.purpose(), trouble));
+                    }
+                    Next::Do(_) | Next::Ask(_) | Next::Rest { .. } => {
+                        return stop(world, observed, &decision, fault).await;
+                    }
+                }
             }
-            Err(fault) => return Err(fault),
+            Err(fault) => return stop(world, observed, &decision, fault).await,
         }
     }
     Ok(Ending::Again)
+}
+
+/// The facts that a pass has acted on. What is done next follows from the facts: a pass that comes back to some of these
+/// would do the same again, for ever.
+#[derive(Default)]
+struct ActedOn(Vec<Facts>);
+
+impl ActedOn {
+    fn note(&mut self, facts: Facts) {
+        self.0.push(at_no_time(facts));
+    }
+
+    /// Whether a step that was said to be done has led nowhere.
+    fn includes(&self, after: Facts) -> bool {
+        self.0.contains(&at_no_time(after))
+    }
+}
+
+/// That time passes is no change.
+fn at_no_time(facts: Facts) -> Facts {
+    Facts {
+        now: Timestamp::UNIX_EPOCH,
+        ..facts
+    }
+}
+
+/// The pass ends in the midst of it. What somebody has to do about it is told where that can still be written.
+async fn stop(
+    world: &World,
+    observed: &mut Observation,
+    decision: &Decision,
+    fault: Fault,
+) -> Result<Ending, Fault> {
+    let because = match &fault {
+        Fault::Refused { .. } | Fault::Unchanged(_) => Because::ClusterTrouble,
+        Fault::Outrun(_) => Because::Outrun,
+        Fault::TimedOut(_)
+        | Fault::Past
+        | Fault::Unreachable(_)
+        | Fault::Issuer(_)
+        | Fault::Deposed(_) => return Err(fault),
+    };
+    let detail = match &decision.next {
+        Next::Do(step) => blocked::told(observed, step, &fault),
+        // What a pass writes at rest is status.
+        Next::Rest { .. } => blocked::told(observed, &Step::Mirror, &fault),
+        Next::Ask(_) => fault.to_string(),
+    };
+    tell(world, observed, because, detail).await;
+    Err(fault)
 }
 
 /// The issuer was compared with the ledger, and nothing that it showed is left to do.
@@ -171,7 +234,8 @@ const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 
 fn look_again_at(world: &World, observed: &Observation, decision: &Decision) -> Option<Timestamp> {
     let held = decision.waits.iter().any(|wait| !wait.on.is_empty());
-    let hangs = held || observed.source.is_err() || observed.obstacle.is_some();
+    let blocked = observed.obstacle.is_some() || observed.crowded.is_some();
+    let hangs = held || observed.source.is_err() || blocked;
     hangs
         .then(|| world.now().checked_add(LOOK_AGAIN).ok())
         .flatten()
@@ -193,10 +257,14 @@ async fn perform(
     observed: &mut Observation,
     step: &Step,
     decision: &Decision,
+    acted_on: &ActedOn,
 ) -> Result<(), Fault> {
     let note = announce::of_step(observed, step, decision);
     let begun = std::time::Instant::now();
-    let result = act(world, observed, step, decision).await;
+    let mut result = act(world, observed, step, decision).await;
+    if result.is_ok() && acted_on.includes(facts(observed, world.now())) {
+        result = Err(Fault::Unchanged(step.name()));
+    }
     world.telemetry.step(
         observed.kind.controller(),
         step.name(),
@@ -206,6 +274,9 @@ async fn perform(
     match result {
         Ok(()) => {
             tracing::info!(reason = decision.because.code(), "done");
+            if puts_back(step) {
+                observed.process.mended = Some(world.now());
+            }
             metrics::step_done(world, observed, step);
             if let Some(note) = note {
                 events::write(world, &observed.object, &note).await;
@@ -220,30 +291,28 @@ async fn perform(
             }
             Err(fault)
         }
-        // Whoever was faster wakes us. And that somebody forbids it must not hold up what matters.
-        Err(fault @ (Fault::Outrun(_) | Fault::Refused { .. })) if is_only_tried(step) => {
-            say_it_failed(decision, &fault);
-            Ok(())
-        }
         Err(fault @ (Fault::Outrun(_) | Fault::Deposed(_) | Fault::Past)) => Err(fault),
-        Err(fault @ (Fault::Refused { .. } | Fault::Issuer(_))) => {
+        Err(fault @ (Fault::Refused { .. } | Fault::Unchanged(_) | Fault::Issuer(_))) => {
             say_it_failed(decision, &fault);
             if is_for_the_queue(step) {
                 return Err(fault);
             }
-            observed.process.failed = Some((step.purpose(), fault.to_trouble()));
+            let trouble = blocked::trouble_with(observed, step, &fault);
+            observed.process.failed = Some((step.purpose(), trouble));
             Ok(())
         }
     }
 }
 
-fn say_it_failed(decision: &Decision, fault: &Fault) {
-    tracing::warn!(reason = decision.because.code(), trouble = %fault, "failed");
+/// Whether this step undoes what somebody did: it is not done again right away.
+fn puts_back(step: &Step) -> bool {
+    let guards = |change: &Change| *change == Change::Guard;
+    matches!(step, Step::Mend { .. })
+        || matches!(step, Step::Record { change, .. } if guards(change))
 }
 
-/// Whether this step holds nothing up if somebody forbids it, or is faster.
-fn is_only_tried(step: &Step) -> bool {
-    matches!(step, Step::Annotate | Step::Mend { .. })
+fn say_it_failed(decision: &Decision, fault: &Fault) {
+    tracing::warn!(reason = decision.because.code(), trouble = %fault, "failed");
 }
 
 /// Whether a refusal of this step ends the pass: it is what the failure would be written down with, or nothing may be
@@ -271,8 +340,12 @@ fn is_for_the_queue(step: &Step) -> bool {
     }
 }
 
-/// Says in status that it ended like this; if that cannot be written either, the log has it.
+/// Says in status that it ended like this; if that cannot be written either, an event has it.
 async fn tell(world: &World, observed: &mut Observation, because: Because, detail: String) {
+    if observed.gone {
+        return;
+    }
+    let text = format!("{because}: {detail}");
     let wait = Wait {
         because,
         version: None,
@@ -285,8 +358,17 @@ async fn tell(world: &World, observed: &mut Observation, because: Because, detai
         because,
         waits: vec![wait],
     };
-    if let Err(fault) = report::write(world, observed, &decision).await {
-        tracing::debug!(trouble = %fault, "not told in status");
+    let written = report::write(world, observed, &decision).await;
+    let said = conditions::of(observed.object.data.get("status"));
+    let is_told = said.iter().any(|one| one["reason"] == because.code());
+    if written.is_err() || !is_told {
+        tracing::debug!(trouble = ?written.err(), "not told in status");
+        let note = Note {
+            // Said once, however often it is tried.
+            once: Some(format!("untold-{}", because.code().to_lowercase())),
+            ..events::warning(because, "Wait", text)
+        };
+        events::write(world, &observed.object, &note).await;
     }
 }
 

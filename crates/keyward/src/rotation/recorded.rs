@@ -47,29 +47,24 @@ pub(super) struct Own {
     pub crowded: Option<usize>,
 }
 
-/// A Secret that lacks its record; what is known of it has the one that the ledger keeps.
+/// A Secret that somebody took something off. Where that makes it unreadable, what is known of it has the record that the
+/// ledger keeps.
 #[derive(Debug)]
 pub struct Damaged {
     uid: Option<String>,
-    /// This pass has tried to mend it, whatever came of it.
-    tried: bool,
 }
 
 impl Damaged {
     fn new(secret: &Secret) -> Self {
-        Self {
-            uid: secret.uid(),
-            tried: false,
-        }
+        Self { uid: secret.uid() }
     }
 
     pub(super) fn is(&self, secret: &Secret) -> bool {
         self.uid == secret.uid()
     }
 
-    /// Whether it is to be mended.
-    pub(super) fn awaits(&self, uid: &SecretUid) -> bool {
-        !self.tried && self.uid.as_deref() == Some(uid.as_str())
+    pub(super) fn has(&self, uid: &SecretUid) -> bool {
+        self.uid.as_deref() == Some(uid.as_str())
     }
 }
 
@@ -144,6 +139,9 @@ fn sort_in(
     let labelled = secret.labels().get(names::OWNER_UID) == object.uid().as_ref();
     let whole = labelled && secrets::agrees(&secret.metadata, object);
     if whole && secrets::read(kind, &secret).is_some() {
+        if entry.is_some_and(|entry| put_back(kind, object, &secret, entry).is_some()) {
+            own.damaged.push(Damaged::new(&secret));
+        }
         own.secrets.push(secret);
         return;
     }
@@ -286,44 +284,76 @@ fn size(secret: &Secret) -> usize {
     data.map(|(key, value)| key.len() + value.0.len()).sum()
 }
 
-/// The Secret as it would be with its record.
-fn with_record(kind: &dyn Kind, object: &DynamicObject, secret: Secret, entry: &Entry) -> Secret {
-    let record = Record {
+fn record_of(entry: &Entry) -> Record {
+    Record {
         version: entry.version,
         id: entry.id.clone(),
         print: entry.print.clone(),
         minted: entry.minted,
         expires: entry.expires,
-    };
-    secrets::recorded_anew(kind, object, secret, &record)
+    }
 }
 
-/// *Guarantees:* only our own labels, annotations and owner reference are added, as the ledger has them, and only if nobody wrote the
-/// Secret since it was read. *If it dies here:* it has its record, or gets it the next time. *Safe to repeat because* it
-/// writes what is there already.
+/// The Secret as it would be with its record.
+fn with_record(kind: &dyn Kind, object: &DynamicObject, secret: Secret, entry: &Entry) -> Secret {
+    secrets::recorded_anew(kind, object, secret, &record_of(entry))
+}
+
+/// The Secret as it would be with all that is ours on it; `None`: nothing is missing. What leaves is let go of piece by
+/// piece, and what was its owner's before is his to strip.
+fn put_back(
+    kind: &dyn Kind,
+    object: &DynamicObject,
+    secret: &Secret,
+    entry: &Entry,
+) -> Option<Secret> {
+    let leaves = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_some();
+    if leaves(&object.metadata) || leaves(&secret.metadata) || secrets::is_adopted(secret) {
+        return None;
+    }
+    let whole = match kind.read(object).policy.delivery {
+        Delivery::Versioned => secrets::put_back(kind, object, secret, &record_of(entry)),
+        Delivery::InPlace => secrets::tied(kind, object, secret),
+    };
+    (whole.metadata != secret.metadata).then_some(whole)
+}
+
+/// *Guarantees:* only our own labels, annotations, finalizer and owner reference are added, as the ledger has them, and only
+/// if nobody wrote the Secret since it was read. *If it dies here:* they are on, or are put on the next time. *Safe to
+/// repeat because* it writes what is there already.
 pub(super) async fn mend(
     world: &World,
     observed: &mut Observation,
     uid: &SecretUid,
 ) -> Result<(), Fault> {
-    // Once in a pass: that somebody forbids it holds nothing up, since the ledger knows what the Secret does not say.
-    for damaged in observed.damaged.iter_mut().filter(|one| one.awaits(uid)) {
-        damaged.tried = true;
-    }
+    let act = "putting back what was taken off a Secret";
     let is_it = |secret: &&Secret| secret.uid().as_deref() == Some(uid.as_str());
-    let Some(secret) = observed.secrets.iter().find(is_it) else {
-        return Ok(());
-    };
+    let secret = observed.secrets.iter().find(is_it);
+    let secret = secret.ok_or(Fault::Outrun(act))?;
+    let (kind, object) = (observed.kind.as_ref(), &observed.object);
+    let ledger = observed.ledger().is().cloned();
+    let entry = ledger.as_ref().and_then(|ledger| {
+        let mut entries = ledger.entries();
+        entries.find(|entry| keeps(secret, entry))
+    });
+    let entry = entry.ok_or(Fault::Outrun(act))?;
+    let whole = put_back(kind, object, secret, entry).unwrap_or_else(|| secret.clone());
     let patch = json!({ "metadata": {
         "resourceVersion": secret.resource_version(),
-        "labels": secret.labels(),
-        "annotations": secret.annotations(),
-        "ownerReferences": secret.owner_references(),
+        "labels": whole.labels(),
+        "annotations": whole.annotations(),
+        "ownerReferences": whole.owner_references(),
+        "finalizers": whole.finalizers(),
     } });
     let api = world.secrets(&observed.namespace());
     let (name, manager, patch) = (secret.name_any(), manager(), Patch::Merge(&patch));
     let write = api.patch(&name, &manager, &patch);
-    let seen = world.timed("writing a record anew", write).await?;
+    let seen = world.timed(act, write).await?;
+    let mut now = Own::default();
+    sort_in(kind, object, ledger.as_ref(), seen.clone(), &mut now);
+    if now.damaged.is_empty() {
+        observed.damaged.retain(|damaged| !damaged.is(&seen));
+    }
     observed.saw_secret(seen);
     Ok(())
 }

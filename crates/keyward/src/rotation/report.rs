@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use kube::api::DynamicObject;
-use lifecycle::{Decision, Facts, Ledger, Next, Role, Step, View, decide};
+use lifecycle::{Decision, Facts, Ledger, LedgerState, Next, Role, Step, View, decide};
 use serde_json::Value;
 
 use super::facts::facts;
@@ -55,7 +55,28 @@ fn wanted(world: &World, observed: &Observation, decision: &Decision) -> Value {
         before,
         now: facts.now,
     };
-    observed.kind.voice().status(&report)
+    let status = observed.kind.voice().status(&report);
+    match observed.ledger() {
+        LedgerState::Is(_) | LedgerState::OfAnother(_) => status,
+        // What consumers were told last is all that they have until the ledger is made good.
+        LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => {
+            with_what_was_told(status, before)
+        }
+    }
+}
+
+/// The same, with all that it does not speak of as it was.
+fn with_what_was_told(status: Value, before: Option<&Value>) -> Value {
+    let (Value::Object(mut said), Some(Value::Object(before))) = (status.clone(), before) else {
+        return status;
+    };
+    for (key, value) in before {
+        let now = said.entry(key.clone()).or_insert(Value::Null);
+        if now.is_null() {
+            now.clone_from(value);
+        }
+    }
+    Value::Object(said)
 }
 
 /// While status is being brought up to date, it may as well say what will be so once that is done: this saves the

@@ -349,6 +349,54 @@ pub fn recorded_anew(
     secret
 }
 
+/// A Secret of one version, with all of ours on it that it lacks. What somebody changed, and did not take off, is his.
+pub fn put_back(
+    kind: &dyn Kind,
+    object: &DynamicObject,
+    secret: &Secret,
+    record: &Record,
+) -> Secret {
+    let mut made = object.clone();
+    if let Some(made_of) = made_of(&secret.metadata) {
+        made_of.restore(kind, &mut made);
+    }
+    let mut ours = bare(kind, &made, &secret.name_any(), "final");
+    write_record(&mut ours, record);
+    // With another spec it would say that it was asked for with what it was not.
+    let wish = kind.read(object).wish;
+    if wish.is_ok_and(|wish| wish.print == record.print) {
+        write_source(&mut ours, kind, object);
+    }
+    let mut whole = tied(kind, object, secret);
+    for (key, value) in ours.labels() {
+        let label = whole.labels_mut().entry(key.clone());
+        label.or_insert_with(|| value.clone());
+    }
+    for (key, value) in ours.annotations() {
+        let note = whole.annotations_mut().entry(key.clone());
+        note.or_insert_with(|| value.clone());
+    }
+    whole
+}
+
+/// A Secret of ours with our finalizer and its owner on it.
+pub fn tied(kind: &dyn Kind, object: &DynamicObject, secret: &Secret) -> Secret {
+    let mut tied = secret.clone();
+    let (uid, owners) = (object.uid(), secret.owner_references());
+    if owners.iter().all(|owner| Some(&owner.uid) != uid.as_ref()) {
+        let mut reference = owner_reference(kind, object);
+        if owners.iter().any(|owner| owner.controller == Some(true)) {
+            reference.controller = None;
+        }
+        tied.owner_references_mut().push(reference);
+    }
+    let ours = kind.secret_finalizer();
+    if secret.finalizers().iter().all(|one| one != ours) {
+        tied.finalizers_mut().push(ours.to_owned());
+    }
+    tied
+}
+
 /// What was seen of a Secret, with the record that it should have and lacks.
 pub fn with_the_record_of(known: &Secret, mut seen: Secret) -> Secret {
     let ours = |(key, _): &(&String, &String)| key.starts_with(names::PREFIX);

@@ -148,6 +148,7 @@ impl Telemetry {
             Some(Fault::Outrun(_)) => "outrun",
             Some(Fault::TimedOut(_) | Fault::Unreachable(_) | Fault::Past) => "unknown",
             Some(Fault::Refused { .. }) => "refused",
+            Some(Fault::Unchanged(_)) => "unchanged",
             Some(Fault::Issuer(trouble)) => kind_label(trouble.kind),
             Some(Fault::Deposed(_)) => "deposed",
         };

@@ -50,14 +50,19 @@ pub(super) fn tidy_old_notes(s: &Scene, _: &mut Waits) -> Option<Choice> {
     if looked {
         ledger.setbacks.check = None;
     }
-    if ledger.retiring.is_empty() && listed {
+    // A failure that is waited out stays written down: struck out, it would be repeated at once.
+    let is_over = |purpose: Purpose| s.held_off(purpose).is_none();
+    if ledger.retiring.is_empty() && listed && is_over(Purpose::Retire) {
         ledger.setbacks.retire = None;
+    }
+    if is_over(Purpose::Upkeep) {
+        ledger.setbacks.upkeep = None;
     }
     let retiring = |version: &Version| s.ledger.retiring.iter().any(|old| old.version == *version);
     ledger
         .setbacks
         .versions
-        .retain(|version, _| retiring(version));
+        .retain(|version, _| retiring(version) || !is_over(Purpose::RetireVersion(*version)));
     if s.resource.rollback.is_none() {
         ledger.rolled_back = None;
     }

@@ -71,7 +71,7 @@ fn shut_out(setback: Option<&Setback>) -> bool {
 }
 
 /// The API server, and not the issuer, stood in the way.
-fn within_the_cluster(setback: Option<&Setback>) -> bool {
+pub(super) fn within_the_cluster(setback: Option<&Setback>) -> bool {
     setback.is_some_and(|setback| match setback.kind {
         TroubleKind::Cluster | TroubleKind::Conflict => true,
         TroubleKind::Denied
@@ -185,6 +185,9 @@ pub(super) fn finish(s: &Scene, waits: &mut Waits) -> Option<Choice> {
                     return Some(Choice::ask(Question::Issued, Because::Deleting));
                 }
                 Ok(_) | Err(_) if no_more => {
+                    if s.must_wait(Purpose::RetireVersion(s.ledger.high), waits) {
+                        return Some(Choice::rest(Because::Deleting));
+                    }
                     if let Some(warning) = say_what_is_left(s, s.ledger.high) {
                         return Some(warning);
                     }
@@ -279,7 +282,9 @@ pub(super) fn clean_up_after(facts: &Facts, waits: &mut Waits) -> Choice {
     if let Some((purpose, trouble)) = &facts.process.failed {
         return without_notes(facts, s.setback(*purpose, trouble), waits);
     }
-    if let Some(draft) = facts.cluster.secrets.iter().find(|stored| is_draft(stored)) {
+    // One that is deleted already is kept by somebody else, and goes without us.
+    let mut drafts = facts.cluster.secrets.iter().filter(|one| is_draft(one));
+    if let Some(draft) = drafts.find(|draft| !draft.leaving) {
         return discard(draft);
     }
     if facts.cluster.hearsay

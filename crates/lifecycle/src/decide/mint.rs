@@ -145,12 +145,15 @@ pub(super) fn mirror_what_is_published(s: &Scene, _: &mut Waits) -> Option<Choic
 }
 
 /// In place, annotations are written with every value. An edit of them does not wait for the next one.
-pub(super) fn annotate_the_secret(s: &Scene, _: &mut Waits) -> Option<Choice> {
+pub(super) fn annotate_the_secret(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let serves = s.ledger.current.is_some() && !s.resource.deleting;
     // While a value is on its way, they come with it.
     let settled = s.ledger.intent.is_none();
     let due = s.facts.cluster.annotations_due && serves && settled;
-    due.then(|| Choice::act(Step::Annotate, Because::AnnotationsChanged))
+    if !due || s.must_wait(Purpose::Upkeep, waits) {
+        return None;
+    }
+    Some(Choice::act(Step::Annotate, Because::AnnotationsChanged))
 }
 
 /// Carries on with the open intent, from wherever the last process left it.
@@ -169,6 +172,15 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     };
     if s.must_wait(Purpose::Mint, waits) {
         return None;
+    }
+    if let Some(target) = s.target().filter(|target| target.leaving) {
+        if target.guarded && s.must_wait(Purpose::RetireVersion(target.version), waits) {
+            return None;
+        }
+        if !target.guarded {
+            let because = Because::HeldByConsumers;
+            waits.kept(because, target.version, &target.holders, &target.name);
+        }
     }
     let Some(wanted) = wanted.filter(|_| !rotated) else {
         return Some(store(s, intent));

@@ -10,6 +10,7 @@ mod recover;
 mod retire;
 mod rotate;
 mod scene;
+mod upkeep;
 mod withdraw;
 
 use crate::{
@@ -28,6 +29,7 @@ const POLICY: &[Check] = &[
     recover::write_down_what_failed, // early: a failure nobody remembers is repeated by the next process
     rotate::settle_an_answered_failure, // before its pause: what is known is said at once
     recover::condemn_in_an_emergency, // a leaked credential does not wait for anything below
+    upkeep::put_the_guard_back,      // a resource that goes past us leaves its credentials behind
     recover::rebuild_a_ledger_overtaken, // Secrets know more than the ledger: nothing else can be trusted before
     recover::recognise_the_target,
     recover::count_what_is_spent, // before anything is begun: no number is used twice
@@ -35,7 +37,7 @@ const POLICY: &[Check] = &[
     recover::tell_of_lookalikes,
     former::take_over, // before strays are settled: what it brings is current, not on its way out
     former::tell,
-    recover::mend_records, // what a Secret no longer says of itself is neither found nor woken by
+    upkeep::mend_records, // what a Secret no longer says of itself is neither found nor woken by
     leave::take_everything_out_of_service, // closes the open intent, so that nothing new is published any more
     mint::publish_what_is_stored,          // a stored version nobody sees helps nobody
     mint::go_back, // a person wants the previous version; only while it is whole

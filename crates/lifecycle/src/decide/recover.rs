@@ -181,7 +181,7 @@ const MOST_NAMED: usize = 5;
 /// A copy was made with our finalizer on it. Whoever deletes it shall not wait for us: it protects nothing.
 pub(super) fn let_lookalikes_go(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let (name, uid, version) = deleted_lookalike(s.facts, s.ledger)?;
-    if s.must_wait(Purpose::Retire, waits) {
+    if s.must_wait(Purpose::RetireVersion(version), waits) {
         return None;
     }
     let step = Step::Release {
@@ -358,23 +358,6 @@ fn overwritten(facts: &Facts) -> Vec<Entry> {
         .collect()
 }
 
-/// A Secret whose labels or annotations somebody took off is a version all the same: the ledger has its record, and it is
-/// written anew.
-pub(super) fn mend_records(s: &Scene, _: &mut Waits) -> Option<Choice> {
-    let damaged = s
-        .facts
-        .cluster
-        .secrets
-        .iter()
-        .find(|stored| stored.damaged)?;
-    let step = Step::Mend {
-        secret: damaged.name.clone(),
-        uid: damaged.uid.clone(),
-        version: damaged.version,
-    };
-    Some(Choice::act(step, Because::RecordDamaged))
-}
-
 /// A complete Secret that the ledger does not explain, from a process that was overtaken between storing and
 /// publishing. With a record it is retired like any other: fenced, released, revoked, in this order.
 ///
@@ -496,12 +479,14 @@ const LOOK_AT_STRAYS_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 /// it records with which spec, and so as whom, its credential was asked for.
 pub(super) fn discard_drafts(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let open = s.ledger.intent.as_ref().map(|intent| intent.version);
-    let draft = s
-        .facts
-        .cluster
-        .secrets
-        .iter()
-        .find(|stored| is_draft(stored) && Some(stored.version) != open)?;
+    let secrets = s.facts.cluster.secrets.iter();
+    let (leaving, left): (Vec<_>, Vec<_>) = secrets
+        .filter(|stored| is_draft(stored) && Some(stored.version) != open)
+        .partition(|draft| draft.leaving);
+    for kept in leaving {
+        tell_who_keeps(kept, waits);
+    }
+    let draft = left.first()?;
     if s.must_wait(Purpose::Retire, waits) {
         return None;
     }
@@ -520,6 +505,13 @@ pub(super) fn discard_drafts(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         }
     }
     Some(discard(draft))
+}
+
+/// A draft has no finalizer of ours. That it is deleted and still there is somebody else's doing, and its value is of no use
+/// any more: nothing waits for it.
+fn tell_who_keeps(draft: &Stored, waits: &mut Waits) {
+    let (version, holders) = (draft.version, &draft.holders);
+    waits.kept(Because::DraftHeld, version, holders, &draft.name);
 }
 
 pub(super) fn discard(draft: &Stored) -> Choice {
@@ -547,6 +539,9 @@ pub(super) fn sweep_orphans(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         && target.claim == Some(orphans.version)
         && !is_stored_nowhere(s, orphans.version)
     {
+        if s.must_wait(Purpose::Mint, waits) {
+            return None;
+        }
         return reserve_against(s, orphans.version);
     }
     Some(sweep(&orphans))

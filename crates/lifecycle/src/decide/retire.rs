@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::leave::within_the_cluster;
 use super::scene::{Choice, Scene, Waits, still_there};
 use crate::schedule::later;
 use crate::{
@@ -354,6 +355,10 @@ fn will_never_be_told(trouble: &Trouble) -> bool {
 fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) -> Option<Choice> {
     let forgotten = past_all_doubt(s, entry);
     if forgotten && !s.facts.process.warned.contains(&entry.version) {
+        let said = s.ledger.setbacks.of(retiring(entry));
+        if within_the_cluster(said) && s.must_wait(retiring(entry), waits) {
+            return None;
+        }
         let (version, because) = (entry.version, Because::Expired);
         return Some(Choice::act(Step::Warn { version, because }, because));
     }

@@ -4,7 +4,8 @@ use super::rotate::note_the_answer;
 use crate::schedule::{later, retry_at};
 use crate::{
     Because, Change, Delivery, Entry, Facts, Holder, Issued, Known, Ledger, Listing, Minting, Next,
-    Purpose, Question, Resource, Role, Setback, Step, Stored, Trouble, TroubleKind, Version, Wait,
+    Purpose, Question, Resource, Role, SecretName, Setback, Step, Stored, Trouble, TroubleKind,
+    Version, Wait,
 };
 
 /// More than this is for the log.
@@ -151,6 +152,23 @@ impl Waits {
             on: on.to_vec(),
             until,
             detail: String::new(),
+        });
+    }
+
+    /// As [`Self::held`], of a Secret that is no version anybody was told of.
+    pub(super) fn kept(
+        &mut self,
+        because: Because,
+        version: Version,
+        on: &[Holder],
+        secret: &SecretName,
+    ) {
+        self.0.push(Wait {
+            because,
+            version: Some(version),
+            on: on.to_vec(),
+            until: None,
+            detail: format!("Secret {secret}"),
         });
     }
 

@@ -60,6 +60,9 @@ pub enum Fault {
     TimeoutApplied,
     /// Refused with 409 Conflict, nothing applied. Reads and creates, which cannot conflict, pass.
     Conflict,
+    /// Accepted, and answered with the object as it stands; nothing applied. As where something in the cluster undoes every
+    /// change at once. Reads and creates pass.
+    Ignored,
     /// A get or list answers as of this many writes ago; other requests pass.
     StaleRead(usize),
     /// Applied twice in a row; the second answer is the one that arrives.

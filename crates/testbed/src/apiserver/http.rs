@@ -178,9 +178,11 @@ where
     }
     if verb == Verb::Watch {
         return match fault {
-            Fault::Pass | Fault::Conflict | Fault::StaleRead(_) | Fault::DeliveredTwice => {
-                Ok(watch(&shared, &call, place))
-            }
+            Fault::Pass
+            | Fault::Conflict
+            | Fault::Ignored
+            | Fault::StaleRead(_)
+            | Fault::DeliveredTwice => Ok(watch(&shared, &call, place)),
             Fault::Delay(time) => {
                 tokio::time::sleep(time).await;
                 Ok(watch(&shared, &call, place))
@@ -196,13 +198,23 @@ where
             Fault::TimeoutNotApplied | Fault::TimeoutApplied => std::future::pending().await,
         };
     }
+    let changes = matches!(verb, Verb::Update | Verb::Patch | Verb::Delete);
+    let call = if fault == Fault::Ignored && changes {
+        Call {
+            verb: Verb::Get,
+            body: Vec::new(),
+            ..call
+        }
+    } else {
+        call
+    };
     let act = |stale| {
         let answer = decide(&shared, &call, stale);
         shared.faults.ended(place, code(&answer));
         answer
     };
     let answer = match fault {
-        Fault::Pass => act(0),
+        Fault::Pass | Fault::Ignored => act(0),
         Fault::CrashBefore => {
             shared.faults.crash(&line);
             return std::future::pending().await;

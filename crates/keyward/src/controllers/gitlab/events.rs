@@ -44,7 +44,7 @@ pub(super) fn tells(
             warning("RotationFailed", "Rotate", &text)
         }
         Happening::Failed {
-            purpose: Purpose::Retire | Purpose::RetireVersion(_) | Purpose::Check,
+            purpose: Purpose::Retire | Purpose::RetireVersion(_) | Purpose::Check | Purpose::Upkeep,
             because,
             ..
         } => events::warning(*because, "Wait", because.to_string()),
@@ -57,6 +57,7 @@ pub(super) fn tells(
             ),
         ),
         Happening::Disowned { ledger } => events::disowned(ledger),
+        Happening::PutBack { because, on } => events::put_back(*because, on),
         Happening::Adopted { target } => {
             let (_, key) = export(object);
             let text = format!(

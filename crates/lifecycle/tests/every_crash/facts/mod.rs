@@ -166,6 +166,7 @@ pub fn facts(
                 Failed::SweepingDenied => Some((Purpose::Retire, denied())),
             },
             uncounted: 0,
+            mended: None,
             started: at(o.started),
             checked: (o.checked > 0).then(|| at(o.checked)),
         },

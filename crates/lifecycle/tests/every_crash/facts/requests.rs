@@ -140,7 +140,8 @@ fn request(
                 | Change::Adopt
                 | Change::Forget
                 | Change::Setback(_)
-                | Change::Tidy => Wrote::Other,
+                | Change::Tidy
+                | Change::Guard => Wrote::Other,
             },
             version: compact(step.version().unwrap_or_default())?,
             ..on_resource(Verb::Record)
