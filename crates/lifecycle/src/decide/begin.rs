@@ -114,8 +114,11 @@ pub(super) fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Bec
     let refused =
         answer(s.facts.answers.works.as_ref(), current.version) == Some(Ok(&Verdict::Refused));
     // Where our own login is refused as well, it is the user who is shut out: nothing could be minted either.
-    let shut_out = listing(s.facts)
-        .is_err_and(|trouble| trouble.is_some_and(|trouble| trouble.kind == TroubleKind::Denied));
+    let shut_out = match listing(s.facts) {
+        Ok(_) => false,
+        Err(Some(trouble)) => trouble.kind == TroubleKind::Denied,
+        Err(None) => s.is_shut_out(),
+    };
     if refused && !shut_out && s.facts.cluster.issuer.minting != Minting::Provided {
         return Some(Because::RevokedElsewhere);
     }

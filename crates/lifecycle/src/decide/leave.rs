@@ -356,7 +356,7 @@ fn without_notes(facts: &Facts, choice: Choice, waits: &mut Waits) -> Choice {
     if !matches!(choice.next, Next::Do(Step::Record { .. })) {
         return choice;
     }
-    let count = facts.process.uncounted.saturating_add(4);
+    let count = facts.process.uncounted.saturating_add(6);
     let wait = crate::backoff(crate::TroubleKind::Unreachable, count, &facts.cluster.uid);
     waits.until(choice.because, crate::schedule::later(facts.now, wait));
     Choice::rest(choice.because)

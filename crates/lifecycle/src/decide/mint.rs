@@ -6,10 +6,10 @@ use super::begin::{Window, window};
 use super::retire::release;
 use super::rotate::{rotate_itself, somebody_may_be_rotating};
 use super::scene::{Choice, Origin, Scene, Waits, entry_of, listing};
-use crate::schedule::{backoff, later};
+use crate::schedule::{later, pause_of_a_crash_loop};
 use crate::{
-    Answer, Because, Change, Intent, Minting, Next, Purpose, Question, Step, Stored, Trouble,
-    TroubleKind, Verdict, Version, Wanted,
+    Answer, Because, Change, Intent, LOOK_AGAIN, Minting, Purpose, Question, Setback, Step, Stored,
+    Trouble, TroubleKind, Verdict, Version, Wanted,
 };
 
 /// After a given-up attempt, look for its late fruit once more after this time.
@@ -26,9 +26,6 @@ fn may_be_made_once_more(s: &Scene, version: Version) -> bool {
         .is_some_and(|fresh| fresh.version == version);
     s.facts.cluster.issuer.lists && (!answered || s.ledger.setbacks.mint.is_some())
 }
-
-/// A Secret that somebody deleted and somebody else holds is looked at again after this time.
-const LOOK_AT_THE_HELD_AGAIN: SignedDuration = SignedDuration::from_mins(5);
 
 /// From this attempt on, a crash loop waits between attempts.
 const PATIENT_ATTEMPTS: u32 = 3;
@@ -168,6 +165,14 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let Some(wanted) = wanted.filter(|_| !rotated) else {
         return Some(store(s, intent));
     };
+    match room_at_the_issuer(s, intent) {
+        Room::IsThere => {}
+        Room::IsToBeCounted(choice) => return Some(choice),
+        Room::IsNone(known) => {
+            waits.after(known, None, later(s.now(), LOOK_AGAIN));
+            return None;
+        }
+    }
     if let Some(until) = crash_loop_pause(s, intent)
         && until > s.now()
     {
@@ -302,13 +307,40 @@ fn mint_shown_once(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
 /// Counted at the issuer, so that no bug and no hot loop of ours can flood it.
 fn ask_for_one(s: &Scene, intent: &Intent, live: usize) -> Choice {
     if live >= s.facts.cluster.policy.cap as usize {
-        let full = Trouble::new(
-            TroubleKind::Rejected,
-            format!("{live} credentials of this resource are alive"),
-        );
-        return s.setback_because(Purpose::Mint, &full, Because::MintCapReached);
+        return s.setback_because(Purpose::Mint, &too_many(live), Because::MintCapReached);
     }
     Choice::act(Step::Mint(intent.version), intent.cause)
+}
+
+fn too_many(live: usize) -> Trouble {
+    Trouble::new(
+        TroubleKind::Rejected,
+        format!("{live} credentials of this resource are alive"),
+    )
+}
+
+/// What the cap leaves, where a mint was held up by it.
+enum Room<'a> {
+    IsThere,
+    IsToBeCounted(Choice),
+    /// Counted again, there are as many as is written down.
+    IsNone(&'a Setback),
+}
+
+/// What was too many is counted again by every pass, before an attempt is given up for another: nobody tells us when
+/// somebody ends one at the issuer. It is written down again only when the count has changed.
+fn room_at_the_issuer<'a>(s: &'a Scene, intent: &Intent) -> Room<'a> {
+    let full = |setback: &&Setback| setback.because == Because::MintCapReached;
+    let Some(known) = s.ledger.setbacks.mint.as_ref().filter(full) else {
+        return Room::IsThere;
+    };
+    match listing(s.facts) {
+        Err(None) => Room::IsToBeCounted(Choice::ask(Question::Issued, intent.cause)),
+        Err(Some(trouble)) => Room::IsToBeCounted(s.setback(Purpose::Mint, trouble)),
+        Ok(_) if s.issued(intent.version).is_some() => Room::IsThere,
+        Ok(listing) if known.detail == too_many(listing.len()).detail => Room::IsNone(known),
+        Ok(_) => Room::IsThere,
+    }
 }
 
 /// Nothing is stored that was not seen to work.
@@ -326,12 +358,9 @@ fn store(s: &Scene, intent: &Intent) -> Choice {
     match s.target() {
         Some(target) if target.leaving && target.guarded => release(target),
         // Somebody else keeps it. What is in it already is not written again; it is once more when there is a new one.
-        Some(target) if target.leaving && target.version == intent.version => Choice {
-            next: Next::Rest {
-                wake: Some(later(s.now(), LOOK_AT_THE_HELD_AGAIN)),
-            },
-            because: Because::HeldByConsumers,
-        },
+        Some(target) if target.leaving && target.version == intent.version => {
+            Choice::rest(Because::HeldByConsumers)
+        }
         None if s.in_place() => Choice::act(s.claim(intent.version), intent.cause),
         Some(_) | None => Choice::act(Step::Store(intent.version), intent.cause),
     }
@@ -437,7 +466,7 @@ fn crash_loop_pause(s: &Scene, intent: &Intent) -> Option<Timestamp> {
     (lost > 0 && !ours).then(|| {
         later(
             intent.since,
-            backoff(TroubleKind::Unreachable, lost, &s.facts.cluster.uid),
+            pause_of_a_crash_loop(lost, &s.facts.cluster.uid),
         )
     })
 }

@@ -127,6 +127,13 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
     if let Some(trouble) = facts.answers.unproved.as_ref().filter(|_| taking_over) {
         return Some(try_later_without_ledger(facts, trouble, waits));
     }
+    // Our finalizer and the first entry of the ledger are one write: where one is without the other, it was lost.
+    let never_written = !resource.guarded && resource.ledger == LedgerState::Absent;
+    let missing = if never_written && facts.cluster.secrets.is_empty() {
+        Because::FirstMint
+    } else {
+        Because::LedgerLost
+    };
     let leaves_issuer_alone = resource.deleting && !leave::revokes(facts);
     if facts.cluster.issuer.lists && !leaves_issuer_alone {
         if facts.cluster.wanted.is_err() && !resource.deleting && facts.cluster.secrets.is_empty() {
@@ -134,14 +141,12 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
         }
         match scene::listing(facts) {
             Ok(_) => {}
-            Err(None) => return Some(Choice::ask(Question::Issued, Because::LedgerLost)),
+            Err(None) => return Some(Choice::ask(Question::Issued, missing)),
             Err(Some(trouble)) => return Some(try_later_without_ledger(facts, trouble, waits)),
         }
     }
     let nothing_issued = facts.answers.issued.is().is_none_or(Vec::is_empty);
     let nothing_stored = facts.cluster.secrets.iter().all(scene::is_blank);
-    // Our finalizer and the first entry of the ledger are one write: where one is without the other, it was lost.
-    let never_written = !resource.guarded && resource.ledger == LedgerState::Absent;
     let anothers = matches!(resource.ledger, LedgerState::OfAnother(_));
     if nothing_issued && nothing_stored && anothers && !resource.deleting {
         // A copy, or restored under a new uid: it begins a life of its own, and owes nothing to the one it names.

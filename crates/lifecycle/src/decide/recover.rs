@@ -534,6 +534,8 @@ pub(super) fn sweep_orphans(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         && let Some(target) = s.target()
         && !s.resource.deleting
         && target.claim == Some(orphans.version)
+        // A twin of what is in it: no process was told of it, so that none can write it.
+        && target.version != orphans.version
         && !is_stored_nowhere(s, orphans.version)
     {
         return reserve_against(s, orphans.version);

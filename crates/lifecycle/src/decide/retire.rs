@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// How often a version that outlives its grace period by being used is looked at.
-const USE_IS_TOLD_AGAIN: SignedDuration = SignedDuration::from_mins(5);
+const USE_IS_TOLD_AGAIN: SignedDuration = crate::LOOK_AGAIN;
 
 /// What expired so long ago has expired by every clock.
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_hours(24);
@@ -267,10 +267,7 @@ fn wait_for_holders(
     match about(&s.facts.answers.referrers, entry.version) {
         Some(Ok(referrers)) if referrers.is_empty() => Some(None),
         Some(Ok(referrers)) => {
-            let again = later(
-                s.now(),
-                crate::backoff(TroubleKind::Unreachable, 4, &s.facts.cluster.uid),
-            );
+            let again = later(s.now(), crate::LOOK_AGAIN);
             waits.held(
                 Because::StillReferenced,
                 entry.version,
@@ -406,6 +403,7 @@ fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) 
         .retain(|other| other.version != entry.version);
     ledger.setbacks.retire = None;
     ledger.setbacks.versions.remove(&entry.version);
+    ledger.there_is_room();
     let because = if forgotten {
         Because::Expired
     } else {

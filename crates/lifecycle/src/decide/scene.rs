@@ -275,6 +275,11 @@ impl Scene<'_> {
     /// Waiting out earlier failures? Then until when, and why. A change of what we ask with ends the wait.
     pub(super) fn held_off(&self, purpose: Purpose) -> Option<(&Setback, Timestamp)> {
         let setback = self.ledger.setbacks.of(purpose)?;
+        // Written by a clock that was ahead of this one: how long ago it was cannot be told.
+        let from_the_future = setback.at > self.now();
+        if from_the_future || self.has_room_again(setback) {
+            return None;
+        }
         let inputs = self
             .facts
             .cluster
@@ -287,6 +292,19 @@ impl Scene<'_> {
         }
         let until = retry_at(setback, &self.facts.cluster.uid);
         (until > self.now()).then_some((setback, until))
+    }
+
+    /// It is written down that our login and what consumers use are both refused.
+    pub(super) fn is_shut_out(&self) -> bool {
+        let check = self.ledger.setbacks.check.as_ref();
+        check.is_some_and(|setback| setback.because == Because::CurrentRefused)
+    }
+
+    /// Counted anew, what was too many is not any more.
+    fn has_room_again(&self, setback: &Setback) -> bool {
+        let room = |listing: &Listing| listing.len() < self.facts.cluster.policy.cap as usize;
+        setback.because == Because::MintCapReached
+            && self.facts.answers.issued.is().is_some_and(room)
     }
 
     /// Pushes the wait, and says whether there is one.
