@@ -39,10 +39,13 @@ async fn failures_before_the_first_ledger_are_waited_out_for_longer_each_time() 
         })
         .await;
     rests(&stage, &operator).await;
-    // Ten seconds and a little, then twice as long each time, up to ten minutes and a little.
-    for longest in [12, 24, 48, 96, 192, 384, 720, 720] {
-        assert_eq!(later(&stage, &operator, longest / 2 - 2).await, 0);
-        assert_eq!(later(&stage, &operator, longest / 2 + 2).await, 1);
+    // Two seconds and a little, then twice as long each time, up to a minute.
+    for longest in [3, 5] {
+        assert_eq!(later(&stage, &operator, longest).await, 1);
+    }
+    for (shortest, longest) in [(8, 10), (16, 20), (32, 39), (50, 60), (50, 60)] {
+        assert_eq!(later(&stage, &operator, shortest / 2).await, 0);
+        assert_eq!(later(&stage, &operator, longest - shortest / 2).await, 1);
     }
     assert!(!stage.now_has_ledger().into_inner());
 
@@ -57,12 +60,12 @@ async fn failures_before_the_first_ledger_are_waited_out_for_longer_each_time() 
         .await;
     rests(&stage, &operator).await;
     assert_eq!(
-        later(&stage, &operator, 12).await,
+        later(&stage, &operator, 3).await,
         1,
         "with another login it is counted anew"
     );
 
     stage.issuer.faults().clear();
-    later(&stage, &operator, 24).await;
+    later(&stage, &operator, 5).await;
     stage.until("it is ready", || stage.settled()).await;
 }

@@ -230,7 +230,7 @@ fn what_is_so(facts: &Facts, view: &View) -> Vec<String> {
     let ledger = match &resource.ledger {
         LedgerState::Is(ledger) => ledger,
         LedgerState::Absent => {
-            lines.push("No operator has taken it up yet: there is no ledger.".into());
+            lines.push("There is no ledger yet: nothing was made for it so far.".into());
             return lines;
         }
         LedgerState::Unreadable => {
