@@ -1,11 +1,12 @@
-//! An issuer that cannot be reached before anything could be written down: waited for, longer each time.
+//! An issuer that cannot be reached before anything could be written down: waited for, longer each time. And one that
+//! shows what a person has to put right.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 mod stage;
 
 use serde_json::json;
-use stage::{Running, Stage};
+use stage::{OPERATOR, Running, Stage};
 use testbed::issuer::{Fault, Kind};
 
 /// Puts the clock ahead, and says how often the issuer was asked because of it.
@@ -68,4 +69,46 @@ async fn failures_before_the_first_ledger_are_waited_out_for_longer_each_time() 
     stage.issuer.faults().clear();
     later(&stage, &operator, 5).await;
     stage.until("it is ready", || stage.settled()).await;
+}
+
+/// P7, P12: only a list shows it, and so there is one each minute.
+#[tokio::test]
+async fn numbers_beyond_the_ledger_are_shown_until_they_are_gone() {
+    let stage = Stage::new(Kind::ShownOnce, false);
+    stage.prepare().await;
+    let operator = stage.operator().await;
+    stage.create().await;
+    stage.until("it is ready", || stage.settled()).await;
+    let queue = &operator.engine.world().queue;
+    let later = |seconds: i64| {
+        stage.clock.jump(seconds);
+        queue.timers.notify_one();
+    };
+    let ours = stage.live().remove(0);
+    let beyond = format!("{}-9-1", ours.strip_suffix("-1-1").unwrap());
+    let added = stage.issuer.add("realm", &beyond).unwrap();
+    later(8 * 3600);
+    stage
+        .until("it is shown", || async {
+            stage.reason().await == "LedgerBehind"
+        })
+        .await;
+    for _ in 0..3 {
+        let before = stage.server.faults().count_of(OPERATOR);
+        later(60);
+        stage
+            .until("it looked again and rests", || async {
+                stage.server.faults().count_of(OPERATOR) > before && queue.load() == (1, 0, 0)
+            })
+            .await;
+        assert_eq!(stage.reason().await, "LedgerBehind");
+    }
+    assert!(stage.issuer.kill("realm", &added.id));
+    later(60);
+    stage
+        .until("it is shown no longer", || async {
+            stage.reason().await == "UpToDate"
+        })
+        .await;
+    operator.stop().await;
 }

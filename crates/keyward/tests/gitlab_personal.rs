@@ -3,10 +3,6 @@
 
 mod forge;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
 use forge::openings::settled;
 use forge::{
     EXPORT, Forge, Kind, NAME, OPERATOR, ROOT, Running, hours, minutes, stores_a_value,
@@ -51,36 +47,6 @@ async fn without_the_owners_word_nothing_is_adopted_and_nothing_asked() {
     assert_eq!(forge.faults().total(), 0);
     assert_eq!(use_root(&forge).await, Use::Works);
     forge.assert_live(&[]);
-}
-
-/// P7: an edit in the midst of a pass. What stood in the way of the spec before it says nothing of the one after it.
-#[tokio::test]
-async fn a_word_that_is_given_while_its_lack_is_being_told_is_heard() {
-    let forge = Forge::new().await;
-    let told = Arc::new(AtomicBool::new(false));
-    let tells = told.clone();
-    forge.server.faults().plan(move |line| {
-        let first = line.user_agent == OPERATOR
-            && line.subresource == "status"
-            && !tells.swap(true, Ordering::SeqCst);
-        if first {
-            apiserver::Fault::Delay(Duration::from_millis(200))
-        } else {
-            apiserver::Fault::Pass
-        }
-    });
-    let _operator = forge.operator().await;
-    let change = json!({ "spec": { "adoptExistingSecret": false } });
-    forge.create(with(forge.personal_token(), change)).await;
-    forge
-        .until("its lack is about to be told", || async {
-            told.load(Ordering::SeqCst)
-        })
-        .await;
-    let word = json!({ "spec": { "adoptExistingSecret": true } });
-    forge.edit(Kind::Personal, ROOT_NAME, word).await;
-    forge.until_personal_settled().await;
-    assert_eq!(use_root(&forge).await, Use::Works);
 }
 
 /// S002-18, S002-19, S002-20, GL-A11.

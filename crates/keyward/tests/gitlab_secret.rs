@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use forge::openings::{settled, settled_in};
-use forge::{EXPORT, Forge, Kind, NAME, NAMESPACE, ROOT, Running, hours, minutes, with};
+use forge::{EXPORT, Forge, Kind, NAME, NAMESPACE, ROOT, hours, minutes, with};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
-use testbed::apiserver;
 use testbed::gitlab::Use;
 use testbed::proxy::Fault;
 
@@ -108,41 +107,6 @@ async fn a_secret_that_is_not_ours_is_not_touched_and_gitlab_not_asked() {
     forge.assert_live(&[]);
     // Out of the way, it goes on by itself.
     forge.remove_secret(EXPORT).await;
-    forge.until_settled().await;
-    let current = forge.current().await;
-    forge.assert_live(&[current]);
-}
-
-/// A Secret that stands where ours should, and nobody tells when it goes: the watch is broken.
-async fn in_the_way_and_unwatched() -> (Forge, Running) {
-    let forge = Forge::new().await;
-    forge.add_secret(EXPORT, &json!({ "token": "mine" })).await;
-    let operator = forge.operator().await;
-    forge.create(forge.example()).await;
-    forge
-        .until_refused(Kind::Project, NAME, "SecretNotAdopted")
-        .await;
-    forge.calm(&operator).await;
-    let faults = forge.server.faults();
-    faults.plan_watches(|_| apiserver::Fault::Error(503));
-    forge.server.expire_watches();
-    forge.remove_secret(EXPORT).await;
-    (forge, operator)
-}
-
-#[tokio::test]
-async fn a_name_that_became_free_is_noticed_within_a_minute_without_a_watch() {
-    let (forge, operator) = in_the_way_and_unwatched().await;
-    forge.live_through(&operator, minutes(1)).await;
-    forge.until_settled().await;
-    let current = forge.current().await;
-    forge.assert_live(&[current]);
-}
-
-#[tokio::test]
-async fn a_name_that_became_free_is_noticed_when_the_watch_is_back() {
-    let (forge, _operator) = in_the_way_and_unwatched().await;
-    forge.server.faults().clear();
     forge.until_settled().await;
     let current = forge.current().await;
     forge.assert_live(&[current]);

@@ -170,44 +170,6 @@ async fn a_pod_that_refers_to_the_old_version_keeps_it_alive() {
     operator.stop().await;
 }
 
-/// P7, P12: only a list shows it, and so there is one each minute.
-#[tokio::test]
-async fn numbers_beyond_the_ledger_are_shown_until_they_are_gone() {
-    let (stage, operator) = settled(Kind::ShownOnce, false).await;
-    let queue = &operator.engine.world().queue;
-    let later = |seconds: i64| {
-        stage.clock.jump(seconds);
-        queue.timers.notify_one();
-    };
-    let ours = stage.live().remove(0);
-    let beyond = format!("{}-9-1", ours.strip_suffix("-1-1").unwrap());
-    let added = stage.issuer.add("realm", &beyond).unwrap();
-    later(8 * 3600);
-    stage
-        .until("it is shown", || async {
-            stage.reason().await == "LedgerBehind"
-        })
-        .await;
-    for _ in 0..3 {
-        let before = stage.server.faults().count_of(OPERATOR);
-        later(60);
-        stage
-            .until("it looked again and rests", || async {
-                stage.server.faults().count_of(OPERATOR) > before && queue.load() == (1, 0, 0)
-            })
-            .await;
-        assert_eq!(stage.reason().await, "LedgerBehind");
-    }
-    assert!(stage.issuer.kill("realm", &added.id));
-    later(60);
-    stage
-        .until("it is shown no longer", || async {
-            stage.reason().await == "UpToDate"
-        })
-        .await;
-    operator.stop().await;
-}
-
 #[tokio::test]
 async fn a_restart_mints_nothing_revokes_nothing_and_writes_nothing() {
     let (stage, operator) = settled(Kind::ShownOnce, false).await;

@@ -91,14 +91,6 @@ impl Ledger {
         self.astray.drain(..oldest);
     }
 
-    /// One credential fewer is alive: a mint that the cap held up need not wait any longer.
-    pub(crate) fn there_is_room(&mut self) {
-        let full = |setback: &Setback| setback.because == Because::MintCapReached;
-        if self.setbacks.mint.as_ref().is_some_and(full) {
-            self.setbacks.mint = None;
-        }
-    }
-
     pub fn records_id(&self, id: &IssuedId) -> bool {
         self.entries().any(|entry| entry.id == *id)
     }

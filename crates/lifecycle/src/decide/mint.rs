@@ -3,13 +3,14 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::begin::{Window, window};
+use super::cap::{Room, ask_for_one, room_at_the_issuer};
 use super::retire::release;
 use super::rotate::{rotate_itself, somebody_may_be_rotating};
 use super::scene::{Choice, Origin, Scene, Waits, entry_of, listing};
 use crate::schedule::{later, pause_of_a_crash_loop};
 use crate::{
-    Answer, Because, Change, Intent, LOOK_AGAIN, Minting, Purpose, Question, Setback, Step, Stored,
-    Trouble, TroubleKind, Verdict, Version, Wanted,
+    Answer, Because, Change, Intent, LOOK_AGAIN, Minting, Purpose, Question, Step, Stored, Trouble,
+    TroubleKind, Verdict, Version, Wanted,
 };
 
 /// After a given-up attempt, look for its late fruit once more after this time.
@@ -166,9 +167,9 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         return Some(store(s, intent));
     };
     match room_at_the_issuer(s, intent) {
-        Room::IsThere => {}
-        Room::IsToBeCounted(choice) => return Some(choice),
-        Room::IsNone(known) => {
+        Room::Free => {}
+        Room::Unknown(choice) => return Some(choice),
+        Room::Full(known) => {
             waits.after(known, None, later(s.now(), LOOK_AGAIN));
             return None;
         }
@@ -301,45 +302,6 @@ fn mint_shown_once(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
         Err(None) => Choice::ask(Question::Issued, intent.cause),
         Err(Some(trouble)) => s.setback(Purpose::Mint, trouble),
         Ok(listing) => ask_for_one(s, intent, listing.len()),
-    }
-}
-
-/// Counted at the issuer, so that no bug and no hot loop of ours can flood it.
-fn ask_for_one(s: &Scene, intent: &Intent, live: usize) -> Choice {
-    if live >= s.facts.cluster.policy.cap as usize {
-        return s.setback_because(Purpose::Mint, &too_many(live), Because::MintCapReached);
-    }
-    Choice::act(Step::Mint(intent.version), intent.cause)
-}
-
-fn too_many(live: usize) -> Trouble {
-    Trouble::new(
-        TroubleKind::Rejected,
-        format!("{live} credentials of this resource are alive"),
-    )
-}
-
-/// What the cap leaves, where a mint was held up by it.
-enum Room<'a> {
-    IsThere,
-    IsToBeCounted(Choice),
-    /// Counted again, there are as many as is written down.
-    IsNone(&'a Setback),
-}
-
-/// What was too many is counted again by every pass, before an attempt is given up for another: nobody tells us when
-/// somebody ends one at the issuer. It is written down again only when the count has changed.
-fn room_at_the_issuer<'a>(s: &'a Scene, intent: &Intent) -> Room<'a> {
-    let full = |setback: &&Setback| setback.because == Because::MintCapReached;
-    let Some(known) = s.ledger.setbacks.mint.as_ref().filter(full) else {
-        return Room::IsThere;
-    };
-    match listing(s.facts) {
-        Err(None) => Room::IsToBeCounted(Choice::ask(Question::Issued, intent.cause)),
-        Err(Some(trouble)) => Room::IsToBeCounted(s.setback(Purpose::Mint, trouble)),
-        Ok(_) if s.issued(intent.version).is_some() => Room::IsThere,
-        Ok(listing) if known.detail == too_many(listing.len()).detail => Room::IsNone(known),
-        Ok(_) => Room::IsThere,
     }
 }
 

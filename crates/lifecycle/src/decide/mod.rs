@@ -1,6 +1,7 @@
 //! Facts in, decision out. The order of the checks is the policy.
 
 mod begin;
+mod cap;
 mod check;
 mod former;
 mod leave;
@@ -10,6 +11,8 @@ mod recover;
 mod retire;
 mod rotate;
 mod scene;
+mod setbacks;
+mod sweep;
 mod withdraw;
 
 use crate::{
@@ -43,7 +46,7 @@ const POLICY: &[Check] = &[
     recover::adopt_strays, // a complete Secret without a record gets one, so that it is retired in order
     recover::let_lookalikes_go,
     recover::discard_drafts,
-    recover::sweep_orphans, // before minting: leftovers count against the cap
+    sweep::sweep_orphans, // before minting: leftovers count against the cap
     leave::abandon_what_cannot_be_ended, // before it is tried once more
     retire::retire_the_superseded,
     leave::let_go_of_secrets,

@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::cap::make_room;
 use super::scene::{Choice, Scene, Waits, still_there};
 use crate::schedule::later;
 use crate::{
@@ -403,7 +404,7 @@ fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) 
         .retain(|other| other.version != entry.version);
     ledger.setbacks.retire = None;
     ledger.setbacks.versions.remove(&entry.version);
-    ledger.there_is_room();
+    make_room(&mut ledger);
     let because = if forgotten {
         Because::Expired
     } else {
