@@ -96,6 +96,39 @@ async fn a_lost_answer_to_a_mint_leaves_no_orphan() {
     }
 }
 
+/// A proxy may deliver a request twice, and GitLab lets two tokens have one name: nobody is told of the second.
+#[tokio::test]
+async fn a_twin_that_a_doubled_request_made_is_ended_within_two_minutes() {
+    let forge = Forge::new().await;
+    let operator = forge.operator().await;
+    forge.faults().next(CREATE_PROJECT_TOKEN, Fault::Twice);
+    forge.create(forge.example()).await;
+    forge.until_settled().await;
+    assert_eq!(forge.live().len(), 2, "{:#?}", forge.gitlab.live());
+    let current = forge.current().await;
+    forge.live_through(&operator, minutes(1)).await;
+    forge
+        .until("the twin is ended", || async { forge.live().len() == 1 })
+        .await;
+    forge.assert_live(&[current]);
+    assert_eq!(forge.use_exported().await, Use::Works);
+    forge.calm(&operator).await;
+    let asked = forge.faults().total();
+    forge.live_through(&operator, hours(1)).await;
+    assert_eq!(forge.faults().total(), asked, "looked for once");
+}
+
+#[tokio::test]
+async fn looking_for_a_twin_costs_one_request_and_no_write() {
+    let (forge, operator, _) = settled().await;
+    forge.calm(&operator).await;
+    let before = (forge.faults().total(), forge.writes());
+    forge.live_through(&operator, minutes(1)).await;
+    forge.live_through(&operator, minutes(5)).await;
+    let after = (forge.faults().total(), forge.writes());
+    assert_eq!(after, (before.0 + 1, before.1));
+}
+
 /// GL2.
 #[tokio::test]
 async fn a_crash_between_export_and_status_needs_no_second_mint() {

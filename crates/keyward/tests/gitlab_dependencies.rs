@@ -1,12 +1,18 @@
-//! Tokens that are logins for other tokens: waited for, followed, and never in a ring. And whom the operator may speak to.
+//! Tokens that are logins for other tokens: waited for, followed, and never in a ring. And whom the operator may speak
+//! to, and what stands in the way of a spec until it does not.
 
 mod forge;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use forge::openings::in_window;
-use forge::{Forge, Kind, NAME, ROOT, hours, minutes, with};
+use forge::{EXPORT, Forge, Kind, NAME, OPERATOR, ROOT, Running, hours, minutes, with};
 use keyward::controllers::gitlab;
 use keyward::engine::Options;
 use serde_json::{Value, json};
+use testbed::apiserver;
 use testbed::gitlab::{CREATE_PROJECT_TOKEN, Settings, Use};
 use testbed::proxy::Fault;
 
@@ -252,4 +258,70 @@ async fn tokens_on_one_schedule_are_spread() {
     times.dedup();
     assert!(times.len() > 15, "{times:?}");
     forge.assert_live(&live);
+}
+
+/// A Secret that stands where ours should, and nobody tells when it goes: the watch is broken.
+async fn in_the_way_and_unwatched() -> (Forge, Running) {
+    let forge = Forge::new().await;
+    forge.add_secret(EXPORT, &json!({ "token": "mine" })).await;
+    let operator = forge.operator().await;
+    forge.create(forge.example()).await;
+    forge
+        .until_refused(Kind::Project, NAME, "SecretNotAdopted")
+        .await;
+    forge.calm(&operator).await;
+    let faults = forge.server.faults();
+    faults.plan_watches(|_| apiserver::Fault::Error(503));
+    forge.server.expire_watches();
+    forge.remove_secret(EXPORT).await;
+    (forge, operator)
+}
+
+#[tokio::test]
+async fn a_name_that_became_free_is_noticed_within_a_minute_without_a_watch() {
+    let (forge, operator) = in_the_way_and_unwatched().await;
+    forge.live_through(&operator, minutes(1)).await;
+    forge.until_settled().await;
+    let current = forge.current().await;
+    forge.assert_live(&[current]);
+}
+
+#[tokio::test]
+async fn a_name_that_became_free_is_noticed_when_the_watch_is_back() {
+    let (forge, _operator) = in_the_way_and_unwatched().await;
+    forge.server.faults().clear();
+    forge.until_settled().await;
+    let current = forge.current().await;
+    forge.assert_live(&[current]);
+}
+
+/// P7: an edit in the midst of a pass. What stood in the way of the spec before it says nothing of the one after it.
+#[tokio::test]
+async fn a_word_that_is_given_while_its_lack_is_being_told_is_heard() {
+    let forge = Forge::new().await;
+    let told = Arc::new(AtomicBool::new(false));
+    let tells = told.clone();
+    forge.server.faults().plan(move |line| {
+        let first = line.user_agent == OPERATOR
+            && line.subresource == "status"
+            && !tells.swap(true, Ordering::SeqCst);
+        if first {
+            apiserver::Fault::Delay(Duration::from_millis(200))
+        } else {
+            apiserver::Fault::Pass
+        }
+    });
+    let _operator = forge.operator().await;
+    let change = json!({ "spec": { "adoptExistingSecret": false } });
+    forge.create(with(forge.personal_token(), change)).await;
+    forge
+        .until("its lack is about to be told", || async {
+            told.load(Ordering::SeqCst)
+        })
+        .await;
+    let word = json!({ "spec": { "adoptExistingSecret": true } });
+    forge.edit(Kind::Personal, "root", word).await;
+    forge.until_personal_settled().await;
+    let value = forge.value_in(ROOT, "token").await;
+    assert_eq!(forge.gitlab.use_token(&value), Use::Works);
 }

@@ -47,6 +47,48 @@ async fn a_token_is_made_stored_and_told_of() {
     forge.assert_live(&[id]);
 }
 
+/// A project that does not exist: what never worked once is told like what did, and that it exists now is noticed.
+#[tokio::test]
+async fn a_project_that_does_not_exist_is_told_and_one_that_does_by_now_is_noticed_within_a_minute()
+{
+    const LATER: &str = "team/later";
+    let forge = Forge::new().await;
+    let operator = forge.operator().await;
+    let project = json!({ "spec": { "project": LATER } });
+    forge.create(with(forge.example(), project)).await;
+    let told = forge
+        .until_refused(Kind::Project, NAME, "IssuerRejected")
+        .await;
+    assert!(told.contains("no such project"), "{told}");
+    forge.until_told_of("RotationFailed").await;
+    let event = forge.event("RotationFailed");
+    assert!(event.contains("no such project"), "{event}");
+
+    // As long as it lasts it is looked at, and told of once.
+    let asked = forge.faults().total();
+    for _ in 0..30 {
+        forge.live_through(&operator, minutes(1)).await;
+    }
+    let asked = forge.faults().total() - asked;
+    assert!(
+        (30..=31).contains(&asked),
+        "{asked} requests in half an hour"
+    );
+    assert_eq!(forge.events_of("RotationFailed"), 1);
+    let metrics = operator.engine.world().telemetry.scrape();
+    let counted = metrics.lines().any(|line| {
+        let counts = line.starts_with("token_rotator_rotation_failures_total");
+        counts && line.contains("reason=\"IssuerRejected\"")
+    });
+    assert!(counted, "{metrics}");
+
+    forge.gitlab.add_project(LATER);
+    forge.live_through(&operator, minutes(1)).await;
+    forge.until_settled().await;
+    let current = forge.current().await;
+    forge.assert_live(&[current]);
+}
+
 /// A group's token is made the same way, in the group.
 #[tokio::test]
 async fn a_group_token_is_made_in_its_group() {

@@ -162,7 +162,7 @@ async fn a_pod_that_refers_to_the_old_version_keeps_it_alive() {
     pods.delete("db-1-1", &DeleteParams::default())
         .await
         .unwrap();
-    stage.clock.jump(120);
+    stage.clock.jump(60);
     operator.engine.world().queue.timers.notify_one();
     stage
         .until("the old one goes", || async { stage.live().len() == 1 })

@@ -9,6 +9,7 @@
 
 mod because;
 mod decide;
+mod ends;
 mod facts;
 mod ledger;
 mod mark;
@@ -21,6 +22,7 @@ mod view;
 
 pub use because::{Because, Severity};
 pub use decide::decide;
+pub use ends::{EndsBy, LOOK_AGAIN};
 pub use facts::{
     Answer, Answers, Cluster, Deletion, Delivery, Facts, InHand, Issued, Issuer, Known, Listing,
     Lookalike, Minting, Policy, Process, Refusal, Resource, Retire, Role, Stored, Trouble,

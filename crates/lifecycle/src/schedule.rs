@@ -17,21 +17,42 @@ fn hash(seed: &str) -> u64 {
     })
 }
 
+/// The longest pause that is, with its spread, over within [`LOOK_AGAIN`](crate::LOOK_AGAIN).
+const WITHIN_A_MINUTE: SignedDuration = SignedDuration::from_secs(50);
+
 /// How long to wait after the `count`-th failure in a row.
 ///
-/// A refusal will not become a yes by asking again, and repeated bad logins lock accounts: those wait long, and are
-/// tried again at once only when what we ask with changes.
+/// What somebody may put right at any moment, at the issuer or in the cluster, is tried again within a minute: nobody tells
+/// us. Two kinds wait longer. Repeated bad logins lock accounts; they are tried again at once only when what we ask with
+/// changes. And who asks us to ask less is asked less.
 pub fn backoff(kind: TroubleKind, count: u32, seed: &str) -> SignedDuration {
+    let seconds = SignedDuration::from_secs;
     let (first, longest) = match kind {
-        TroubleKind::Denied | TroubleKind::Rejected => {
-            (SignedDuration::from_mins(10), SignedDuration::from_hours(6))
-        }
-        TroubleKind::Conflict
-        | TroubleKind::Throttled
-        | TroubleKind::Unreachable
+        TroubleKind::Denied => (SignedDuration::from_mins(10), SignedDuration::from_hours(6)),
+        TroubleKind::Throttled => (seconds(5), SignedDuration::from_mins(10)),
+        // It may have happened. Where it did, that shows as soon as the issuer is looked at.
+        TroubleKind::Unreachable => (seconds(1), WITHIN_A_MINUTE),
+        TroubleKind::Rejected
+        | TroubleKind::Conflict
         | TroubleKind::Unexpected
-        | TroubleKind::Cluster => (SignedDuration::from_secs(5), SignedDuration::from_mins(10)),
+        | TroubleKind::Cluster => (seconds(5), WITHIN_A_MINUTE),
     };
+    doubled(first, longest, count, seed)
+}
+
+/// How long to wait after the `count`-th attempt in a row that was lost with its process. Nobody else ends this: each
+/// attempt may leave something behind at the issuer.
+pub(crate) fn pause_of_a_crash_loop(count: u32, seed: &str) -> SignedDuration {
+    let (first, longest) = (SignedDuration::from_secs(5), SignedDuration::from_mins(10));
+    doubled(first, longest, count, seed)
+}
+
+fn doubled(
+    first: SignedDuration,
+    longest: SignedDuration,
+    count: u32,
+    seed: &str,
+) -> SignedDuration {
     let doubled = first.saturating_mul(1 << count.saturating_sub(1).min(16));
     let plain = doubled.min(longest);
     plain + spread(seed, plain / 5)
@@ -111,13 +132,36 @@ mod tests {
     fn repeated_trouble_waits_longer_up_to_a_limit() {
         let seed = "uid";
         let waits: Vec<_> = (1..12)
-            .map(|count| backoff(TroubleKind::Unreachable, count, seed))
+            .map(|count| backoff(TroubleKind::Throttled, count, seed))
             .collect();
         assert!(waits.is_sorted());
         assert!(
             waits[0] >= SignedDuration::from_secs(5) && waits[0] <= SignedDuration::from_secs(6)
         );
         assert!(*waits.last().unwrap() <= SignedDuration::from_mins(12));
+    }
+
+    #[test]
+    fn what_somebody_may_put_right_is_tried_again_within_a_minute() {
+        let mendable = [
+            TroubleKind::Rejected,
+            TroubleKind::Conflict,
+            TroubleKind::Unreachable,
+            TroubleKind::Unexpected,
+            TroubleKind::Cluster,
+        ];
+        for kind in mendable {
+            for (count, seed) in [(1, "a"), (7, "b"), (u32::MAX, "c"), (u32::MAX, "uid-199")] {
+                assert!(backoff(kind, count, seed) <= crate::LOOK_AGAIN, "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_lost_reply_is_looked_for_after_a_second() {
+        let first = backoff(TroubleKind::Unreachable, 1, "uid");
+        assert!(first >= SignedDuration::from_secs(1));
+        assert!(first < SignedDuration::from_millis(1200));
     }
 
     #[test]
@@ -143,7 +187,7 @@ mod tests {
         let unreachable = TroubleKind::Unreachable;
         assert_eq!(until(unreachable, 1, 1), after(1));
         assert_eq!(until(unreachable, 1, 300), after(300));
-        assert!(until(unreachable, 2, 1) >= after(10));
+        assert!(until(unreachable, 2, 1) >= after(2));
         assert!(until(TroubleKind::Denied, 1, 1) >= after(600));
     }
 
@@ -157,11 +201,11 @@ mod tests {
             uncounted_wait(&trouble, failures, "uid")
         };
         let seconds = SignedDuration::from_secs;
-        assert!(wait(0, None) >= seconds(10) && wait(0, None) <= seconds(12));
+        assert!(wait(0, None) >= seconds(2) && wait(0, None) < seconds(3));
         assert!((0..9).map(|failures| wait(failures, None)).is_sorted());
-        assert!(wait(6, None) >= seconds(600) && wait(u32::MAX, None) <= seconds(720));
+        assert!(wait(6, None) >= seconds(50) && wait(u32::MAX, None) <= seconds(60));
         assert_eq!(wait(0, Some(3)), seconds(3));
-        assert!(wait(1, Some(3)) >= seconds(20), "believed once");
+        assert!(wait(1, Some(3)) >= seconds(4), "believed once");
     }
 
     #[test]

@@ -120,7 +120,7 @@ fn jump(c: &Configuration, w: &mut World, choice: u16) {
     }
     for operator in &mut w.operators {
         if operator.wake > 0 {
-            operator.wake = operator.wake.min(w.now + 3600);
+            operator.wake = operator.wake.min(w.now + 60);
         }
     }
 }

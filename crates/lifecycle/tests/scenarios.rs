@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use lifecycle::{Because, Facts, LedgerState, Next, Step, Trouble, TroubleKind, View, decide};
+use lifecycle::{
+    Because, EndsBy, Facts, LOOK_AGAIN, LedgerState, Next, Step, Trouble, TroubleKind, View, decide,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -199,6 +201,34 @@ fn every_reason_step_change_and_question_is_in_some_scenario() {
         .filter(|word| !seen.contains(*word))
         .collect();
     assert!(missing.is_empty(), "in no scenario: {missing:?}");
+}
+
+/// P12: at rest, what hangs on somebody else is looked at within a minute, and what has its time has one that is named.
+#[test]
+fn nothing_rests_on_somebody_elses_move_for_more_than_a_minute() {
+    let mut rests = 0;
+    for path in files() {
+        let facts = read(&path).1.facts;
+        let decision = decide(&facts);
+        if !matches!(decision.next, Next::Rest { .. }) {
+            continue;
+        }
+        rests += 1;
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let wake = decision.wakes_at(facts.now);
+        let soon = wake.is_some_and(|wake| wake <= facts.now + LOOK_AGAIN);
+        let hangs = decision
+            .reasons()
+            .any(|because| because.ends_by().is_looked_at());
+        assert!(soon || !hangs, "{name}: {decision:?}");
+        for wait in &decision.waits {
+            let timed = wait.because.ends_by() == EndsBy::ItsTime;
+            assert!(wait.until.is_some() || !timed, "{name}: {wait:?}");
+            let waits = wait.because.ends_by() != EndsBy::Nothing;
+            assert!(waits, "{name}: nothing ends {wait:?}");
+        }
+    }
+    assert!(rests > 50, "{rests}");
 }
 
 #[test]

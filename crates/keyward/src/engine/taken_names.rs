@@ -51,6 +51,13 @@ impl TakenNames {
         self.lock().forget(key);
     }
 
+    /// Who must hear that all Secrets were listed anew: one that went while nobody looked shows in no event.
+    pub(super) fn listed(&self, namespace: Option<&str>) -> Vec<Key> {
+        let inner = self.lock();
+        let listed = |key: &&Key| namespace.is_none_or(|namespace| key.namespace == namespace);
+        inner.wanted.keys().filter(listed).cloned().collect()
+    }
+
     /// Who must hear that this Secret changed.
     pub(super) fn changed(&self, secret: &Input) -> HashSet<Key> {
         let mut inner = self.lock();

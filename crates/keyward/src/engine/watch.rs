@@ -256,6 +256,9 @@ impl Follower<Secret> for Secrets {
         world
             .queue
             .relisted_secrets(namespace, &std::mem::take(&mut self.there));
+        for key in world.taken_names.listed(namespace) {
+            world.queue.sighted(&key, Sighting::Other);
+        }
     }
 
     fn begins(&mut self) {

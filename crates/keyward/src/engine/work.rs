@@ -27,7 +27,7 @@ use super::world::{Clock, Options, World};
 use crate::telemetry::Telemetry;
 
 /// The longest sleep: a clock that jumps, or a machine that slept, is noticed within this time.
-const LONGEST_SLEEP: Duration = Duration::from_hours(1);
+const LONGEST_SLEEP: Duration = Duration::from_mins(1);
 
 /// How often in a row a resource is taken up again without a pause. Whoever is faster than us now and then is no reason
 /// to wait; an API server that answers every write as if somebody were is.
@@ -173,17 +173,19 @@ async fn cluster(client: &Client, limit: Duration) -> Result<ClusterId, Fault> {
 async fn keep_time(world: Arc<World>) {
     loop {
         let now = world.now();
-        let pause = match world.queue.due(now) {
-            Some(next) => Duration::try_from(next.duration_since(now))
-                .unwrap_or_default()
-                .min(LONGEST_SLEEP),
-            None => LONGEST_SLEEP,
-        };
+        let next = world.queue.due(now);
         tokio::select! {
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(sleep_of(now, next)) => {}
             () = world.queue.timers.notified() => {}
         }
     }
+}
+
+/// How long to sleep before the next is due. Timers are times of the clock on the wall, and sleep is not: when somebody
+/// moves the clock, what is due is found after one more sleep.
+fn sleep_of(now: Timestamp, next: Option<Timestamp>) -> Duration {
+    let left = |next: Timestamp| Duration::try_from(next.duration_since(now)).unwrap_or_default();
+    next.map_or(LONGEST_SLEEP, left).min(LONGEST_SLEEP)
 }
 
 /// One second, doubled each time, a minute at most.
@@ -212,5 +214,22 @@ pub(super) fn settle(world: &World, failures: &mut Failures, outcome: &Outcome) 
             }
         }
         Outcome::Done => Then::Forget,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A deadline in ten minutes, and a clock that is put back three hours and is right again a moment later.
+    #[test]
+    fn a_clock_that_was_put_back_and_right_again_makes_nothing_late_by_more_than_a_minute() {
+        let now: Timestamp = "2026-03-01T12:00:00Z".parse().expect("a time");
+        let deadline = later(now, SignedDuration::from_mins(10));
+        let put_back = later(now, SignedDuration::from_hours(-3));
+        let sleep = sleep_of(put_back, Some(deadline));
+        assert!(sleep <= Duration::from_mins(1), "{sleep:?}");
+        assert!(sleep_of(now, None) <= Duration::from_mins(1));
+        assert_eq!(sleep_of(deadline, Some(now)), Duration::ZERO);
     }
 }

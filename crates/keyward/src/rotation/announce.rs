@@ -3,9 +3,11 @@
 use lifecycle::{
     Because, Change, Decision, Entry, IssuedId, Ledger, LedgerState, Purpose, Step, View,
 };
+use serde_json::Value;
 
 use super::events::{self, Happening, Note};
 use super::observe::Observation;
+use super::uncounted::Failure;
 use crate::engine::conditions;
 
 /// What people ask about afterwards: a new version, the end of an old one, trouble. Said once the step is done.
@@ -25,11 +27,15 @@ pub(super) fn of_step(observed: &Observation, step: &Step, decision: &Decision) 
             Change::Forget if because == Because::RevokeConfirmed => Happening::Revoked {
                 id: forgotten(before, ledger)?,
             },
-            Change::Setback(purpose) if events::worth_saying(because) => Happening::Failed {
-                purpose: *purpose,
-                because,
-                detail: detail(ledger, *purpose),
-            },
+            Change::Setback(purpose)
+                if events::worth_saying(because) && is_news(before, ledger, *purpose) =>
+            {
+                Happening::Failed {
+                    purpose: *purpose,
+                    because,
+                    detail: detail(ledger, *purpose),
+                }
+            }
             // An attempt that failed is given up with what failed in one write.
             Change::Bump | Change::GiveUp if events::worth_saying(because) => Happening::Failed {
                 purpose: Purpose::Mint,
@@ -76,20 +82,48 @@ pub(super) fn of_step(observed: &Observation, step: &Step, decision: &Decision) 
     observed.kind.voice().tells(&observed.object, &happening)
 }
 
-/// A person has to act, and status does not say so yet.
-pub(super) fn newly_stalled(observed: &Observation, view: &View) -> Option<Note> {
+/// Whether status says already that this is why it does not go on.
+pub(super) fn is_known(observed: &Observation, because: Because) -> bool {
     let said = conditions::of(observed.object.data.get("status"));
-    let known = said.iter().any(|condition| {
-        condition["type"] == "Stalled" && condition["reason"] == view.because.code()
-    });
-    if known {
-        return None;
-    }
+    let says_so = |condition: &Value| {
+        let alarming = condition["type"] == "Stalled" || condition["type"] == "Reconciling";
+        alarming && condition["reason"] == because.code()
+    };
+    said.iter().any(says_so)
+}
+
+/// A person has to act.
+pub(super) fn stalled(observed: &Observation, view: &View) -> Option<Note> {
     let stalled = Happening::Stalled {
         because: view.because,
         message: &view.message,
     };
     observed.kind.voice().tells(&observed.object, &stalled)
+}
+
+/// Something failed that there is no ledger to write into. What never worked once is told like what did.
+pub(super) fn failed(observed: &Observation, failure: &Failure) -> Option<Note> {
+    let failed = Happening::Failed {
+        purpose: failure.purpose,
+        because: failure.trouble.reason(),
+        detail: &failure.trouble.detail,
+    };
+    observed.kind.voice().tells(&observed.object, &failed)
+}
+
+/// Failures in a row of which each is told: as long as the pauses between them grow.
+const ALL_TOLD: u32 = 6;
+
+/// What fails once a minute for the same reason is not told once a minute: the condition says it all the time.
+const TOLD_AGAIN: u32 = 10;
+
+fn is_news(before: &LedgerState, after: &Ledger, purpose: Purpose) -> bool {
+    let was = before.is().and_then(|ledger| ledger.setbacks.of(purpose));
+    let (Some(was), Some(is)) = (was, after.setbacks.of(purpose)) else {
+        return true;
+    };
+    let changed = was.because != is.because || was.detail != is.detail;
+    changed || is.count <= ALL_TOLD || is.count.is_multiple_of(TOLD_AGAIN)
 }
 
 /// The version that is on its way out in one ledger and not in the next.
@@ -104,12 +138,6 @@ fn forgotten<'a>(before: &'a LedgerState, after: &Ledger) -> Option<&'a IssuedId
 
 /// What exactly went wrong, as it is written down.
 fn detail(ledger: &Ledger, purpose: Purpose) -> &str {
-    let setback = match purpose {
-        Purpose::Mint => ledger.setbacks.mint.as_ref(),
-        Purpose::Retire => ledger.setbacks.retire.as_ref(),
-        Purpose::RetireVersion(version) => ledger.setbacks.versions.get(&version),
-        Purpose::Check => ledger.setbacks.check.as_ref(),
-        Purpose::Upkeep => ledger.setbacks.upkeep.as_ref(),
-    };
+    let setback = ledger.setbacks.of(purpose);
     setback.map_or("", |setback| &setback.detail)
 }

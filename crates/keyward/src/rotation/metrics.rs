@@ -3,6 +3,7 @@
 use lifecycle::{Change, LedgerState, Purpose, Step};
 
 use super::observe::Observation;
+use super::uncounted::Failure;
 use crate::engine::world::World;
 use crate::telemetry::Counted;
 
@@ -62,5 +63,19 @@ pub(super) fn step_done(world: &World, observed: &Observation, step: &Step) {
         | Change::Forget
         | Change::Tidy
         | Change::Guard => {}
+    }
+}
+
+/// A rotation failed before there was a ledger to write it into.
+pub(super) fn unwritten_failure(world: &World, observed: &Observation, failure: &Failure) {
+    let Some(counted) = counted(observed) else {
+        return;
+    };
+    match failure.purpose {
+        Purpose::Mint => {
+            let because = failure.trouble.reason();
+            world.telemetry.rotations.failed(&counted, because);
+        }
+        Purpose::Retire | Purpose::RetireVersion(_) | Purpose::Check | Purpose::Upkeep => {}
     }
 }

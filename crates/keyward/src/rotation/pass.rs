@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kube::ResourceExt;
 use lifecycle::{Because, Change, Decision, Facts, Next, Severity, Step, View, Wait, decide};
 use tracing::{Instrument, Span};
@@ -12,7 +12,7 @@ use super::ask::ask;
 use super::events::Note;
 use super::facts::facts;
 use super::observe::{Memory, Observation, digest_of, look_again, observe};
-use super::uncounted::Uncounted;
+use super::uncounted::{self, Uncounted};
 use super::{Kind, announce, blocked, events, metrics, report};
 use crate::engine::conditions;
 use crate::engine::horizon::Horizon;
@@ -107,7 +107,7 @@ async fn run_until_rest(
         }
         let facts = facts(observed, world.now());
         let decision = decide(&facts);
-        if matches!(decision.next, Next::Rest { .. }) && comparison_is_over(observed) {
+        if matches!(decision.next, Next::Rest { .. }) && comparison_is_over(observed, &decision) {
             // Only now: as long as what the comparison showed is not dealt with, it must be made again.
             observed.compared = false;
             observed.process.checked = Some(world.now());
@@ -121,11 +121,10 @@ async fn run_until_rest(
                     .instrument(span_of(step))
                     .await
             }
-            Next::Rest { wake } => match rest(world, observed, &decision).await {
+            Next::Rest { .. } => match rest(world, observed, &decision).await {
                 Ok(()) => {
-                    return Ok(Ending::Rest {
-                        wake: earliest(*wake, look_again_at(world, observed, &decision)),
-                    });
+                    let wake = decision.wakes_at(world.now());
+                    return Ok(Ending::Rest { wake });
                 }
                 Err(fault) => Err(fault),
             },
@@ -221,28 +220,12 @@ async fn stop(
 }
 
 /// The issuer was compared with the ledger, and nothing that it showed is left to do.
-fn comparison_is_over(observed: &Observation) -> bool {
+fn comparison_is_over(observed: &Observation, decision: &Decision) -> bool {
     let ledger = observed.ledger().is();
     let failed = ledger
         .is_some_and(|ledger| ledger.setbacks.retire.is_some() || ledger.setbacks.check.is_some());
-    observed.compared && !failed
-}
-
-/// What hangs on somebody else's object or act, such as a login or a holder, is looked at again within this time: a watch
-/// may be late, and a read too old.
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(1);
-
-fn look_again_at(world: &World, observed: &Observation, decision: &Decision) -> Option<Timestamp> {
-    let held = decision.waits.iter().any(|wait| !wait.on.is_empty());
-    let blocked = observed.obstacle.is_some() || observed.crowded.is_some();
-    let hangs = held || observed.source.is_err() || blocked;
-    hangs
-        .then(|| world.now().checked_add(LOOK_AGAIN).ok())
-        .flatten()
-}
-
-fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
-    [one, other].into_iter().flatten().min()
+    let whole = observed.answers.unlisted.is_none() && !decision.rests_on_a_list();
+    observed.compared && !failed && whole
 }
 
 /// What is being done: in every line that is logged meanwhile.
@@ -400,12 +383,18 @@ async fn rest(world: &World, observed: &mut Observation, decision: &Decision) ->
     if view.because.severity() >= Severity::Trouble {
         tracing::debug!(reason = view.because.code(), "resting in trouble");
     }
-    let note = view
-        .stalled
-        .then(|| announce::newly_stalled(observed, &view))
+    let stalled = view.stalled && !announce::is_known(observed, view.because);
+    let stalled = stalled
+        .then(|| announce::stalled(observed, &view))
         .flatten();
+    let failed = uncounted::failure(&facts)
+        .filter(|failure| !announce::is_known(observed, failure.trouble.reason()))
+        .and_then(|failure| announce::failed(observed, &failure));
     report::write(world, observed, decision).await?;
-    if let Some(note) = note {
+    if let Some(failure) = uncounted::failure(&facts) {
+        metrics::unwritten_failure(world, observed, &failure);
+    }
+    for note in stalled.into_iter().chain(failed) {
         events::write(world, &observed.object, &note).await;
     }
     Ok(())

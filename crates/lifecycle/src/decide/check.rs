@@ -1,21 +1,20 @@
 //! The timed look at the issuer, and the notes that it settles.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use super::begin::PEACE;
 use super::scene::{Choice, Scene, Waits, listing};
 use crate::schedule::{later, spread};
 use crate::{
-    Because, Change, Entry, Minting, Purpose, Question, Stored, Trouble, TroubleKind, Verdict,
-    Version,
+    Because, Change, Entry, LOOK_AGAIN, Minting, Purpose, Question, Stored, Trouble, TroubleKind,
+    Verdict, Version,
 };
 
 /// After a start, every credential is compared with its issuer once, spread over this time.
 const AFTER_START: SignedDuration = SignedDuration::from_mins(10);
 
-/// A place where a mint may have gone astray, and that could not be looked at or still has something, is looked at again
-/// after this time.
-const LOOK_THERE_AGAIN: SignedDuration = SignedDuration::from_mins(30);
+/// A request may be delivered twice. Where that makes a second credential, it shows by this time.
+const A_TWIN_SHOWS_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// Notes that no longer apply are struck out, once.
 pub(super) fn tidy_old_notes(s: &Scene, _: &mut Waits) -> Option<Choice> {
@@ -25,8 +24,10 @@ pub(super) fn tidy_old_notes(s: &Scene, _: &mut Waits) -> Option<Choice> {
         if s.facts.answers.unlisted.is_none() && !s.lists_an_orphan() {
             ledger.astray.clear();
         }
-        let elsewhere = !ledger.astray.is_empty();
-        ledger.sweep_at = elsewhere.then(|| later(s.now(), LOOK_THERE_AGAIN));
+        // A place that could not be looked at, or still has something, is looked at again until it has not.
+        if ledger.astray.is_empty() {
+            ledger.sweep_at = None;
+        }
     }
     if s.ledger
         .repairs
@@ -34,12 +35,8 @@ pub(super) fn tidy_old_notes(s: &Scene, _: &mut Waits) -> Option<Choice> {
     {
         ledger.repairs = None;
     }
-    let tried = s
-        .facts
-        .answers
-        .works
-        .as_ref()
-        .is_some_and(|answer| answer.is.is_ok());
+    let mut answers = s.facts.answers.works.iter();
+    let tried = answers.any(|answer| answer.is.is_ok());
     let could_not_list = matches!(listing(s.facts), Err(Some(_)));
     let looked = if known_to_be_refused(s) {
         // Only its own value shows that it lets somebody in again.
@@ -76,6 +73,18 @@ pub(super) fn tidy_old_notes(s: &Scene, _: &mut Waits) -> Option<Choice> {
         ledger.condemned = None;
     }
     (ledger != *s.ledger).then(|| Choice::record(Change::Tidy, ledger, Because::Tidying))
+}
+
+/// The user is shut out: our login was refused, and so was what consumers use. Asking again with the login may lock the
+/// account; that what consumers use works again shows that the user is back, and locks nothing.
+fn look_whether_the_user_is_back(s: &Scene, current: &Entry) -> Option<Choice> {
+    let mut answers = s.facts.answers.works.iter();
+    let tried = answers.any(|answer| answer.about == current.version);
+    let there = s
+        .stored(current.version)
+        .is_some_and(|stored| stored.intact);
+    let question = Question::Works(current.version);
+    (known_to_be_refused(s) && there && !tried).then(|| Choice::ask(question, Because::Checking))
 }
 
 /// We are refused, and so nothing can be listed. Whether what consumers use still works can be tried all the same.
@@ -185,6 +194,8 @@ pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
             s.facts.process.started,
             spread(&s.facts.cluster.uid, AFTER_START),
         ),
+        // By a clock that was ahead of this one.
+        Some(checked) if checked > s.now() => s.now(),
         Some(checked) => later(
             checked,
             s.facts.cluster.policy.check_every
@@ -194,21 +205,24 @@ pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
                 ),
         ),
     };
-    let due = s.ledger.sweep_at.map_or(routine, |at| routine.min(at));
+    let due = [s.ledger.sweep_at, twin_shows_at(s, current)]
+        .into_iter()
+        .flatten()
+        .fold(routine, Timestamp::min);
     // What is written down as refused is looked at when its pause is over, whenever the next look would have been.
     if due > s.now() && !known_to_be_refused(s) {
         waits.until(Because::UpToDate, due);
         return None;
     }
     if s.must_wait(Purpose::Check, waits) {
-        return None;
+        return look_whether_the_user_is_back(s, current);
     }
     if s.facts.cluster.issuer.lists {
         return match listing(s.facts) {
             Ok(_) if known_to_be_refused(s) => ask_once_more(s, current),
             Ok(_) => {
                 if let Some(trouble) = &s.facts.answers.unlisted {
-                    waits.trouble(trouble, later(s.now(), LOOK_THERE_AGAIN));
+                    waits.trouble(trouble, later(s.now(), LOOK_AGAIN));
                 }
                 None
             }
@@ -226,4 +240,17 @@ pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
             Because::Checking,
         )),
     }
+}
+
+/// When the issuer is looked at once more after a mint: not every issuer refuses a second credential of the same name, and
+/// of one that a doubled request made nobody was told. A process that began later looks at everything anyway.
+fn twin_shows_at(s: &Scene, current: &Entry) -> Option<Timestamp> {
+    let may_be = match s.facts.cluster.issuer.minting {
+        Minting::ShownOnce => s.facts.cluster.issuer.lists,
+        // The name is the issuer's key to it, or there is no other to be made.
+        Minting::Chosen | Minting::ReadBack | Minting::SelfRotating | Minting::Provided => false,
+    };
+    let shows = later(current.minted, A_TWIN_SHOWS_AFTER);
+    let looked = s.facts.process.checked.is_none_or(|at| at >= shows);
+    (may_be && !looked).then_some(shows)
 }

@@ -3,9 +3,10 @@
 use jiff::Timestamp;
 
 use super::mint::answer;
-use super::recover::{discard, let_lookalikes_go, sweep};
+use super::recover::{discard, let_lookalikes_go};
 use super::retire::{give_back, release, retire_the_superseded, stays};
 use super::scene::{Choice, Scene, Waits, entry_of, is_blank, is_draft, listing};
+use super::sweep::sweep;
 use crate::schedule::later;
 use crate::{
     Because, Change, Deletion, Entry, Facts, Ledger, LedgerState, Next, Purpose, Question,
@@ -368,7 +369,7 @@ fn without_notes(facts: &Facts, choice: Choice, waits: &mut Waits) -> Choice {
     if !matches!(choice.next, Next::Do(Step::Record { .. })) {
         return choice;
     }
-    let count = facts.process.uncounted.saturating_add(4);
+    let count = facts.process.uncounted.saturating_add(6);
     let wait = crate::backoff(crate::TroubleKind::Unreachable, count, &facts.cluster.uid);
     waits.until(choice.because, crate::schedule::later(facts.now, wait));
     Choice::rest(choice.because)

@@ -3,13 +3,14 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::begin::{Window, window};
+use super::cap::{Room, ask_for_one, room_at_the_issuer};
 use super::check::known_to_be_refused;
 use super::retire::release;
 use super::rotate::{rotate_itself, somebody_may_be_rotating};
 use super::scene::{Choice, Origin, Scene, Waits, entry_of, listing};
-use crate::schedule::{backoff, later};
+use crate::schedule::{later, pause_of_a_crash_loop};
 use crate::{
-    Answer, Because, Change, Intent, Minting, Next, Purpose, Question, Step, Stored, Trouble,
+    Answer, Because, Change, Intent, LOOK_AGAIN, Minting, Purpose, Question, Step, Stored, Trouble,
     TroubleKind, Verdict, Version, Wanted,
 };
 
@@ -27,9 +28,6 @@ fn may_be_made_once_more(s: &Scene, version: Version) -> bool {
         .is_some_and(|fresh| fresh.version == version);
     s.facts.cluster.issuer.lists && (!answered || s.ledger.setbacks.mint.is_some())
 }
-
-/// A Secret that somebody deleted and somebody else holds is looked at again after this time.
-const LOOK_AT_THE_HELD_AGAIN: SignedDuration = SignedDuration::from_mins(5);
 
 /// From this attempt on, a crash loop waits between attempts.
 const PATIENT_ATTEMPTS: u32 = 3;
@@ -185,6 +183,14 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let Some(wanted) = wanted.filter(|_| !rotated) else {
         return Some(store(s, intent));
     };
+    match room_at_the_issuer(s, intent) {
+        Room::Free => {}
+        Room::Unknown(choice) => return Some(choice),
+        Room::Full(known) => {
+            waits.after(known, None, later(s.now(), LOOK_AGAIN));
+            return None;
+        }
+    }
     if let Some(until) = crash_loop_pause(s, intent)
         && until > s.now()
     {
@@ -323,18 +329,6 @@ fn mint_shown_once(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
     }
 }
 
-/// Counted at the issuer, so that no bug and no hot loop of ours can flood it.
-fn ask_for_one(s: &Scene, intent: &Intent, live: usize) -> Choice {
-    if live >= s.facts.cluster.policy.cap as usize {
-        let full = Trouble::new(
-            TroubleKind::Rejected,
-            format!("{live} credentials of this resource are alive"),
-        );
-        return s.setback_because(Purpose::Mint, &full, Because::MintCapReached);
-    }
-    Choice::act(Step::Mint(intent.version), intent.cause)
-}
-
 /// Nothing is stored that was not seen to work.
 fn verify_then_store(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
     match answer(s.facts.answers.works.as_ref(), intent.version) {
@@ -350,12 +344,9 @@ fn store(s: &Scene, intent: &Intent) -> Choice {
     match s.target() {
         Some(target) if target.leaving && target.guarded => release(target),
         // Somebody else keeps it. What is in it already is not written again; it is once more when there is a new one.
-        Some(target) if target.leaving && target.version == intent.version => Choice {
-            next: Next::Rest {
-                wake: Some(later(s.now(), LOOK_AT_THE_HELD_AGAIN)),
-            },
-            because: Because::HeldByConsumers,
-        },
+        Some(target) if target.leaving && target.version == intent.version => {
+            Choice::rest(Because::HeldByConsumers)
+        }
         None if s.in_place() => Choice::act(s.claim(intent.version), intent.cause),
         Some(_) | None => Choice::act(Step::Store(intent.version), intent.cause),
     }
@@ -462,7 +453,7 @@ fn crash_loop_pause(s: &Scene, intent: &Intent) -> Option<Timestamp> {
     (lost > 0 && !ours).then(|| {
         later(
             intent.since,
-            backoff(TroubleKind::Unreachable, lost, &s.facts.cluster.uid),
+            pause_of_a_crash_loop(lost, &s.facts.cluster.uid),
         )
     })
 }

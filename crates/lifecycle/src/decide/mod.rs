@@ -1,6 +1,7 @@
 //! Facts in, decision out. The order of the checks is the policy.
 
 mod begin;
+mod cap;
 mod check;
 mod former;
 mod leave;
@@ -10,6 +11,8 @@ mod recover;
 mod retire;
 mod rotate;
 mod scene;
+mod setbacks;
+mod sweep;
 mod upkeep;
 mod withdraw;
 
@@ -47,7 +50,7 @@ const POLICY: &[Check] = &[
     recover::adopt_strays, // a complete Secret without a record gets one, so that it is retired in order
     recover::let_lookalikes_go,
     recover::discard_drafts,
-    recover::sweep_orphans, // before minting: leftovers count against the cap
+    sweep::sweep_orphans, // before minting: leftovers count against the cap
     leave::abandon_what_cannot_be_ended, // before it is tried once more
     retire::retire_the_superseded,
     leave::let_go_of_secrets,
@@ -131,6 +134,13 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
     if let Some(trouble) = facts.answers.unproved.as_ref().filter(|_| taking_over) {
         return Some(try_later_without_ledger(facts, trouble, waits));
     }
+    // Our finalizer and the first entry of the ledger are one write: where one is without the other, it was lost.
+    let never_written = !resource.guarded && resource.ledger == LedgerState::Absent;
+    let missing = if never_written && facts.cluster.secrets.is_empty() {
+        Because::FirstMint
+    } else {
+        Because::LedgerLost
+    };
     let leaves_issuer_alone = resource.deleting && !leave::revokes(facts);
     if facts.cluster.issuer.lists && !leaves_issuer_alone {
         if facts.cluster.wanted.is_err() && !resource.deleting && facts.cluster.secrets.is_empty() {
@@ -138,14 +148,12 @@ fn without_ledger(facts: &Facts, resource: &Resource, waits: &mut Waits) -> Opti
         }
         match scene::listing(facts) {
             Ok(_) => {}
-            Err(None) => return Some(Choice::ask(Question::Issued, Because::LedgerLost)),
+            Err(None) => return Some(Choice::ask(Question::Issued, missing)),
             Err(Some(trouble)) => return Some(try_later_without_ledger(facts, trouble, waits)),
         }
     }
     let nothing_issued = facts.answers.issued.is().is_none_or(Vec::is_empty);
     let nothing_stored = facts.cluster.secrets.iter().all(scene::is_blank);
-    // Our finalizer and the first entry of the ledger are one write: where one is without the other, it was lost.
-    let never_written = !resource.guarded && resource.ledger == LedgerState::Absent;
     let anothers = matches!(resource.ledger, LedgerState::OfAnother(_));
     if nothing_issued && nothing_stored && anothers && !resource.deleting {
         // A copy, or restored under a new uid: it begins a life of its own, and owes nothing to the one it names.

@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::cap::make_room;
 use super::leave::within_the_cluster;
 use super::scene::{Choice, Scene, Waits, still_there};
 use crate::schedule::later;
@@ -11,7 +12,7 @@ use crate::{
 };
 
 /// How often a version that outlives its grace period by being used is looked at.
-const USE_IS_TOLD_AGAIN: SignedDuration = SignedDuration::from_mins(5);
+const USE_IS_TOLD_AGAIN: SignedDuration = crate::LOOK_AGAIN;
 
 /// What expired so long ago has expired by every clock.
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_hours(24);
@@ -268,10 +269,7 @@ fn wait_for_holders(
     match about(&s.facts.answers.referrers, entry.version) {
         Some(Ok(referrers)) if referrers.is_empty() => Some(None),
         Some(Ok(referrers)) => {
-            let again = later(
-                s.now(),
-                crate::backoff(TroubleKind::Unreachable, 4, &s.facts.cluster.uid),
-            );
+            let again = later(s.now(), crate::LOOK_AGAIN);
             waits.held(
                 Because::StillReferenced,
                 entry.version,
@@ -411,6 +409,7 @@ fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) 
         .retain(|other| other.version != entry.version);
     ledger.setbacks.retire = None;
     ledger.setbacks.versions.remove(&entry.version);
+    make_room(&mut ledger);
     let because = if forgotten {
         Because::Expired
     } else {

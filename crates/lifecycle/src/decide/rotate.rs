@@ -106,7 +106,7 @@ pub(super) fn free_a_refused_value(s: &Scene, _: &mut Waits) -> Option<Choice> {
 /// The issuer answered that it failed, and that is written down: the one request of this attempt is over. If the value
 /// that it was sent with still works, nothing happened, and the value may be used for another. If not, the answer with
 /// the new one is lost, and nobody is about to store it.
-pub(super) fn settle_an_answered_failure(s: &Scene, _: &mut Waits) -> Option<Choice> {
+pub(super) fn settle_an_answered_failure(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let intent = s.ledger.intent.as_ref().filter(|intent| intent.answered)?;
     let target = s
         .target()
@@ -116,6 +116,8 @@ pub(super) fn settle_an_answered_failure(s: &Scene, _: &mut Waits) -> Option<Cho
     }
     match answer(s.facts.answers.works.as_ref(), target.version) {
         None => Some(Choice::ask(Question::Works(target.version), intent.cause)),
+        // The API server did not take the write that frees the value: waited out like any failure.
+        Some(Ok(Verdict::Works)) if is_the_clusters(s) && s.must_wait(Purpose::Mint, waits) => None,
         Some(Ok(Verdict::Works)) => Some(
             say_that_nothing_happened(s)
                 .unwrap_or_else(|| Choice::act(s.claim(target.version), Because::RotationUndone)),
@@ -124,6 +126,12 @@ pub(super) fn settle_an_answered_failure(s: &Scene, _: &mut Waits) -> Option<Cho
         // The next look asks again.
         Some(Err(_)) => None,
     }
+}
+
+/// The failure that is written down last was not the issuer's.
+fn is_the_clusters(s: &Scene) -> bool {
+    let setback = s.ledger.setbacks.mint.as_ref();
+    setback.is_some_and(|setback| setback.kind == TroubleKind::Cluster)
 }
 
 /// What was written down as unknown is known by now.

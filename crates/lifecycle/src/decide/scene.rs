@@ -1,15 +1,14 @@
 use jiff::Timestamp;
 
-use super::rotate::note_the_answer;
-use crate::schedule::{later, retry_at};
+use crate::schedule::later;
 use crate::{
     Because, Change, Delivery, Entry, Facts, Holder, Issued, Known, Ledger, Listing, Minting, Next,
-    Purpose, Question, Resource, Role, SecretName, Setback, Step, Stored, Trouble, TroubleKind,
-    Version, Wait,
+    Question, Resource, Role, SecretName, Setback, Step, Stored, Trouble, TroubleKind, Version,
+    Wait,
 };
 
 /// More than this is for the log.
-const LONGEST_DETAIL: usize = 300;
+pub(super) const LONGEST_DETAIL: usize = 300;
 
 /// The facts, with the two that nearly every check needs already at hand.
 pub(super) struct Scene<'a> {
@@ -305,82 +304,6 @@ impl Scene<'_> {
         self.ledger
             .condemned
             .is_some_and(|condemned| version <= condemned)
-    }
-
-    /// Waiting out earlier failures? Then until when, and why. A change of what we ask with ends the wait.
-    pub(super) fn held_off(&self, purpose: Purpose) -> Option<(&Setback, Timestamp)> {
-        let setback = self.ledger.setbacks.of(purpose)?;
-        let inputs = self
-            .facts
-            .cluster
-            .wanted
-            .as_ref()
-            .ok()
-            .map(|wanted| &wanted.inputs);
-        if inputs.is_some() && inputs != setback.inputs.as_ref() {
-            return None;
-        }
-        let until = retry_at(setback, &self.facts.cluster.uid);
-        (until > self.now()).then_some((setback, until))
-    }
-
-    /// Pushes the wait, and says whether there is one.
-    pub(super) fn must_wait(&self, purpose: Purpose, waits: &mut Waits) -> bool {
-        match self.held_off(purpose) {
-            Some((setback, until)) => {
-                waits.after(setback, purpose.version(), until);
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Writes a failure down, so that even a crash loop waits.
-    pub(super) fn setback(&self, purpose: Purpose, trouble: &Trouble) -> Choice {
-        self.setback_because(purpose, trouble, trouble.reason())
-    }
-
-    pub(super) fn setback_because(
-        &self,
-        purpose: Purpose,
-        trouble: &Trouble,
-        because: Because,
-    ) -> Choice {
-        let mut ledger = self.ledger.clone();
-        self.add_setback(&mut ledger, purpose, trouble, because);
-        Choice::record(Change::Setback(purpose), ledger, because)
-    }
-
-    pub(super) fn add_setback(
-        &self,
-        ledger: &mut Ledger,
-        purpose: Purpose,
-        trouble: &Trouble,
-        because: Because,
-    ) {
-        let count = self
-            .ledger
-            .setbacks
-            .of(purpose)
-            .map_or(0, |setback| setback.count)
-            .saturating_add(1);
-        let setback = Setback {
-            count,
-            at: self.now(),
-            kind: trouble.kind,
-            because,
-            until: trouble.wait.map(|wait| later(self.now(), wait)),
-            inputs: self
-                .facts
-                .cluster
-                .wanted
-                .as_ref()
-                .ok()
-                .map(|wanted| wanted.inputs.clone()),
-            detail: trouble.detail.chars().take(LONGEST_DETAIL).collect(),
-        };
-        ledger.setbacks.set(purpose, setback);
-        note_the_answer(self, ledger, purpose, trouble);
     }
 
     /// Moves the current version to those on their way out.
