@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::predecessor::{self, LeftSecret};
 use crate::{
-    Because, Fingerprint, Former, Holder, IssuedId, LedgerState, Purpose, SecretName, SecretUid,
-    Version,
+    Because, Fingerprint, Former, Holder, IssuedId, Issuer, LedgerState, Lookalike, Policy,
+    Purpose, SecretName, SecretUid, Stored, Trouble, Version,
 };
 
 /// Everything a decision may look at. Plain data; an unanswered question is a fact too.
@@ -227,211 +227,6 @@ pub struct Refusal {
     pub detail: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Policy {
-    pub delivery: Delivery,
-    pub retire: Retire,
-    /// How long a superseded version that nobody was seen holding stays untouched.
-    #[serde(default = "ten_minutes")]
-    pub overlap: SignedDuration,
-    /// How long the previous version is kept whole, so that one can go back to it.
-    #[serde(default)]
-    pub rollback: SignedDuration,
-    pub deletion: Deletion,
-    /// Live credentials per resource, counted at the issuer, beyond which nothing is minted.
-    #[serde(default = "eight")]
-    pub cap: u32,
-    #[serde(default = "six_hours")]
-    pub check_every: SignedDuration,
-    /// At most one version beside the current one: a rotation waits until the one before it is revoked, and an urgent
-    /// one closes its grace period first.
-    #[serde(default)]
-    pub one_extra: bool,
-    /// Where the issuer tells when a version was last used: one that is in use outlives its grace period. Otherwise that
-    /// is only warned of.
-    #[serde(default)]
-    pub unused: bool,
-    /// What the login does not let us end is not waited for for ever: a leaving resource is let go after this time, and
-    /// a version is forgotten a day after it expired by itself. Both are warned of.
-    #[serde(default)]
-    pub abandon: Option<SignedDuration>,
-}
-
-fn ten_minutes() -> SignedDuration {
-    SignedDuration::from_mins(10)
-}
-
-fn six_hours() -> SignedDuration {
-    SignedDuration::from_hours(6)
-}
-
-fn eight() -> u32 {
-    8
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self {
-            delivery: Delivery::Versioned,
-            retire: Retire::WhenReleased,
-            overlap: ten_minutes(),
-            rollback: SignedDuration::ZERO,
-            deletion: Deletion::Revoke,
-            cap: eight(),
-            check_every: six_hours(),
-            one_extra: false,
-            unused: false,
-            abandon: None,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Delivery {
-    /// An immutable Secret per version; status names the current one.
-    Versioned,
-    /// One Secret with a stable name; the swap is one write.
-    InPlace,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Retire {
-    /// When nobody holds it any more.
-    WhenReleased,
-    /// At a deadline declared when it was superseded.
-    AfterGrace(SignedDuration),
-    /// When it has expired by itself.
-    WhenExpired,
-}
-
-/// What becomes of the credentials when the resource is deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Deletion {
-    /// Revoked at the issuer, Secrets removed.
-    Revoke,
-    /// Left alive at the issuer, Secrets removed.
-    Orphan,
-    /// Left alive at the issuer, Secrets kept and no longer tied to anything.
-    Retain,
-}
-
-/// What the issuer can do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Issuer {
-    pub minting: Minting,
-    /// It can list what bears our mark.
-    pub lists: bool,
-    /// We can revoke there.
-    pub revokes: bool,
-    /// It tells when a credential was last used.
-    #[serde(default)]
-    pub tells_use: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Minting {
-    /// We choose the value; asking twice for one name is refused, so asking again is harmless.
-    Chosen,
-    /// We choose the name, the issuer the value, and it can be read back; asking twice would change the value.
-    ReadBack,
-    /// The value is in the reply, once.
-    ShownOnce,
-    /// The credential replaces itself: the old value dies with the reply that carries the new one.
-    SelfRotating,
-    /// A person provides it; there is nothing to mint or revoke.
-    Provided,
-}
-
-/// One Secret of ours, as it is now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is one thing seen on the object, and they are independent"
-)]
-pub struct Stored {
-    pub name: SecretName,
-    pub uid: SecretUid,
-    pub role: Role,
-    pub version: Version,
-    /// Recorded on all but drafts.
-    #[serde(default)]
-    pub id: Option<IssuedId>,
-    #[serde(default = "unknown_print")]
-    pub print: Fingerprint,
-    #[serde(default)]
-    pub minted: Option<Timestamp>,
-    #[serde(default)]
-    pub expires: Option<Timestamp>,
-    /// Where its credential lives, as [`Wanted::source`] said when it was asked for.
-    #[serde(default)]
-    pub source: Option<Arc<str>>,
-    /// It is being deleted: no new holder can take it, which is what makes it a fence.
-    #[serde(default)]
-    pub leaving: bool,
-    /// Our finalizer is on it.
-    #[serde(default)]
-    pub guarded: bool,
-    /// Tied to the resource by an owner reference.
-    #[serde(default)]
-    pub owned: bool,
-    /// It was there before, and its owner let us take it over: it outlives what is put into it.
-    #[serde(default)]
-    pub adopted: bool,
-    /// Somebody took its record, its owner or our finalizer off; what stands here is what the ledger has of it.
-    #[serde(default)]
-    pub damaged: bool,
-    /// The ledger speaks of it, and all that it says of itself names another resource: who holds it counts, but nothing
-    /// is done to it.
-    #[serde(default)]
-    pub disputed: bool,
-    /// Every finalizer on it that is not ours.
-    #[serde(default)]
-    pub holders: Vec<Holder>,
-    /// In place only: the version that may be written next. A late write of any other fails.
-    /// Of a self-rotating credential: the version that the value in it may have been rotated into.
-    #[serde(default)]
-    pub claim: Option<Version>,
-    /// Of a self-rotating credential: the spec points to another issuer by now than the one that made its value.
-    #[serde(default)]
-    pub elsewhere: bool,
-    /// The value is there and is the one we wrote; of a draft, the one whose digest the ledger has; of a self-rotating
-    /// credential, the one that was there when the Secret was reserved last.
-    #[serde(default = "yes")]
-    pub intact: bool,
-}
-
-fn unknown_print() -> Fingerprint {
-    "".into()
-}
-
-fn yes() -> bool {
-    true
-}
-
-/// A Secret with our label that is not one of this resource's.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Lookalike {
-    pub name: SecretName,
-    pub uid: SecretUid,
-    /// It is being deleted, and our finalizer, which it was copied with, keeps it.
-    #[serde(default)]
-    pub kept_by_us: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Role {
-    /// A value that was chosen and is not yet known to the issuer, or not yet known to have reached it.
-    Draft,
-    /// One version, complete, verified and never to change.
-    Final,
-    /// The one Secret of in-place delivery; version 0.0 until the first value is in it.
-    Target,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Known<T> {
     #[default]
@@ -459,9 +254,8 @@ pub struct Issued {
     pub marked: bool,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-fn is_no(yes: &bool) -> bool {
-    !*yes
+fn yes() -> bool {
+    true
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -483,60 +277,6 @@ pub struct InHand {
     /// A write of it was sent whose answer never came: it may still land.
     #[serde(default)]
     pub maybe_stored: bool,
-}
-
-/// Why something could not be done or found out. Never contains a value, an address with a query, or a remote text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trouble {
-    pub kind: TroubleKind,
-    /// Ours, fit to be shown.
-    #[serde(default)]
-    pub detail: String,
-    /// How long the issuer asked us to wait.
-    #[serde(default)]
-    pub wait: Option<SignedDuration>,
-    /// A better reason than the kind's own, where one is known.
-    #[serde(default)]
-    pub because: Option<Because>,
-    /// The issuer itself answered, so that nobody works on the request any more: what came of it can be looked at.
-    #[serde(default, skip_serializing_if = "is_no")]
-    pub answered: bool,
-}
-
-impl Trouble {
-    pub fn new(kind: TroubleKind, detail: impl Into<String>) -> Self {
-        Self {
-            kind,
-            detail: detail.into(),
-            wait: None,
-            because: None,
-            answered: false,
-        }
-    }
-
-    /// What people read when this trouble is waited out.
-    pub fn reason(&self) -> Because {
-        self.because
-            .unwrap_or_else(|| crate::schedule::reason_for(self.kind))
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum TroubleKind {
-    /// The login was refused.
-    Denied,
-    /// The request was refused: it must change before it can succeed.
-    Rejected,
-    /// Something else stands where ours should.
-    Conflict,
-    /// Too many requests.
-    Throttled,
-    /// No answer, or one that says nothing: it may have happened.
-    Unreachable,
-    /// An answer that makes no sense.
-    Unexpected,
-    /// Not the issuer's: the API server refused, or gave no usable answer.
-    Cluster,
 }
 
 impl<T> Known<T> {

@@ -14,9 +14,12 @@ mod facts;
 mod ledger;
 mod mark;
 mod names;
+mod policy;
 mod predecessor;
 mod schedule;
 mod step;
+mod stored;
+mod trouble;
 mod version;
 mod view;
 
@@ -24,17 +27,19 @@ pub use because::{Because, Severity};
 pub use decide::decide;
 pub use ends::{EndsBy, LOOK_AGAIN};
 pub use facts::{
-    Answer, Answers, Cluster, Deletion, Delivery, Facts, InHand, Issued, Issuer, Known, Listing,
-    Lookalike, Minting, Policy, Process, Refusal, Resource, Retire, Role, Stored, Trouble,
-    TroubleKind, Verdict, Wanted,
+    Answer, Answers, Cluster, Facts, InHand, Issued, Known, Listing, Process, Refusal, Resource,
+    Verdict, Wanted,
 };
 pub use ledger::{
     Bearer, Entry, Former, Intent, Ledger, LedgerState, Purpose, Repairs, Setback, Setbacks,
 };
 pub use mark::{ClusterId, Mark, Owner};
 pub use names::{Fingerprint, Holder, IssuedId, SecretName, SecretUid};
+pub use policy::{Deletion, Delivery, Issuer, Minting, Policy, Retire};
 pub use predecessor::{LeftCredential, LeftSecret};
 pub use schedule::{backoff, spread};
 pub use step::{Change, Decision, Next, Question, Step};
+pub use stored::{Lookalike, Role, Stored};
+pub use trouble::{Trouble, TroubleKind};
 pub use version::Version;
 pub use view::{View, Wait};

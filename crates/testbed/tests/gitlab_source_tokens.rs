@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifecycle::{ClusterId, Issued, IssuedId, Owner, TroubleKind, Verdict, Version};
 use serde_json::json;
-use sources::Proof;
+use sources::{LastUse, Proof};
 use testbed::gitlab::{self, RateLimit, Settings, TooMany, Use, level};
 
 use on_gitlab::{OnGitLab, holding, number, owner, value_of};
@@ -303,7 +303,10 @@ async fn the_last_use_of_a_token_is_told_and_looking_is_no_use() {
     assert_eq!(source.used(&minted.id).await.unwrap(), None);
     on.gitlab.advance(SignedDuration::from_mins(20));
     on.gitlab.use_token(value_of(&minted.values));
-    let used = Some("2026-11-16T10:20:00Z".parse().unwrap());
+    let used = Some(LastUse {
+        at: "2026-11-16T10:20:00Z".parse().unwrap(),
+        ours: false,
+    });
     assert_eq!(source.used(&minted.id).await.unwrap(), used);
     on.gitlab.advance(SignedDuration::from_mins(60));
     assert_eq!(source.used(&minted.id).await.unwrap(), used);

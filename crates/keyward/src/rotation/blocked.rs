@@ -70,7 +70,7 @@ fn object_of(observed: &Observation, step: &Step) -> String {
 
 fn target_of(observed: &Observation) -> String {
     let target = observed.reading().target();
-    target.map_or_else(String::new, |target| target.to_string())
+    target.map_or_else(String::new, ToString::to_string)
 }
 
 fn stored_as(observed: &Observation, version: Version) -> String {

@@ -51,7 +51,7 @@ pub fn disowned(ledger: &LedgerState) -> Note {
     warning(because, "Disown", format!("{because} ({whose})"))
 }
 
-pub fn put_back(because: Because, on: &Option<&SecretName>) -> Note {
+pub fn put_back(because: Because, on: Option<&SecretName>) -> Note {
     let text = match on {
         Some(secret) => format!("{because} (Secret {secret})"),
         None => because.to_string(),

@@ -225,7 +225,7 @@ pub fn tells_plainly<V: Voice + ?Sized>(
         }
         Happening::Adopted { target } => Some(events::took_ownership(target)),
         Happening::Disowned { ledger } => Some(events::disowned(ledger)),
-        Happening::PutBack { because, on } => Some(events::put_back(*because, on)),
+        Happening::PutBack { because, on } => Some(events::put_back(*because, *on)),
         Happening::Begun { .. } | Happening::Stored { .. } | Happening::Stalled { .. } => None,
     }
 }

@@ -4,6 +4,7 @@
 //! shows, and ends at rest.
 
 pub mod act;
+mod acted_on;
 mod annotations;
 mod announce;
 pub mod ask;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use lifecycle::{Because, Change, Decision, Facts, Next, Severity, Step, View, Wait, decide};
+use lifecycle::{Because, Change, Decision, Next, Severity, Step, View, Wait, decide};
 use tracing::{Instrument, Span};
 
 use super::act::act;
+use super::acted_on::ActedOn;
 use super::ask::ask;
 use super::events::Note;
 use super::facts::facts;
@@ -167,30 +168,6 @@ async fn run_until_rest(
         }
     }
     Ok(Ending::Again)
-}
-
-/// The facts that a pass has acted on. What is done next follows from the facts: a pass that comes back to some of these
-/// would do the same again, for ever.
-#[derive(Default)]
-struct ActedOn(Vec<Facts>);
-
-impl ActedOn {
-    fn note(&mut self, facts: Facts) {
-        self.0.push(at_no_time(facts));
-    }
-
-    /// Whether a step that was said to be done has led nowhere.
-    fn includes(&self, after: Facts) -> bool {
-        self.0.contains(&at_no_time(after))
-    }
-}
-
-/// That time passes is no change.
-fn at_no_time(facts: Facts) -> Facts {
-    Facts {
-        now: Timestamp::UNIX_EPOCH,
-        ..facts
-    }
 }
 
 /// The pass ends in the midst of it. What somebody has to do about it is told where that can still be written.

@@ -35,8 +35,8 @@ async fn play(effect: Effect, obstacle: Obstacle) -> Result<(), String> {
     scene.obstruct(obstacle);
     let untried = scene.tries();
     scene.begin().await;
-    let tried = || async { scene.tries() > untried };
-    scene.stage.until("it is tried", tried).await;
+    let begun = || async { scene.tries() > untried };
+    scene.stage.until("it is tried", begun).await;
     let mut told = Err(String::new());
     for _ in 0..TOLD_AFTER {
         scene.stage.let_time_pass(&scene.operator, STEP).await;
@@ -58,7 +58,7 @@ async fn play(effect: Effect, obstacle: Obstacle) -> Result<(), String> {
     for _ in 0..GOES_ON_AFTER {
         let pause = scene.longest_pause(STEP);
         scene.stage.let_time_pass(&scene.operator, pause).await;
-        if scene.is_done().await {
+        if scene.is_done() {
             return Ok(());
         }
     }

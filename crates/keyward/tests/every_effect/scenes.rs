@@ -145,8 +145,7 @@ impl Effect {
     fn object(self) -> &'static str {
         match self {
             Self::Record | Self::Mirror | Self::Unguard | Self::Warn => "DemoCredential db",
-            Self::Draft => "Secret db-draft-2-1",
-            Self::Discard => "Secret db-draft-2-1",
+            Self::Draft | Self::Discard => "Secret db-draft-2-1",
             Self::Claim => "Secret target",
             Self::Store => "Secret db-2-1",
             Self::Fence | Self::Release | Self::LetGo | Self::Mend => "Secret db-1-1",
@@ -308,7 +307,7 @@ impl Scene {
     }
 
     /// Whether all is as it should be in the end.
-    pub(crate) async fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         let stage = &self.stage;
         let ready = stage.condition_of(NAME, "Ready");
         let calm = stage.is_settled(NAME) && ready["reason"] == "UpToDate";

@@ -7,7 +7,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use jiff::SignedDuration;
+use lifecycle::TroubleKind;
+
 use super::Who;
+use crate::SourceError;
 
 /// So many others' refusals are one too many for another try: accounts are locked after three or more.
 const MOST: usize = 2;
@@ -90,6 +94,35 @@ impl AllRefusals {
             Err(_) => true,
         });
         !users.is_empty()
+    }
+}
+
+impl Who {
+    /// Why a password is not even tried.
+    pub(super) fn others_were_refused(&self, act: &str, wait: Duration) -> SourceError {
+        let Self {
+            user, user_domain, ..
+        } = self;
+        let detail = format!(
+            "not tried, for Keystone may lock the account: two other passwords of user {user} (domain {user_domain}) were refused within half an hour; correct the Secrets or the resources that name them, and it is tried when that time is over"
+        );
+        SourceError {
+            wait: SignedDuration::try_from(wait).ok(),
+            ..SourceError::new(act, TroubleKind::Denied, detail)
+        }
+    }
+
+    pub(super) fn was_refused(&self, act: &str) -> SourceError {
+        let Self {
+            user,
+            user_domain,
+            project,
+            project_domain,
+        } = self;
+        let detail = format!(
+            "Keystone refused the login of user {user} (domain {user_domain}) to project {project} (domain {project_domain}): wrong password, a user that is locked, disabled or deleted, or no role there; this password is not tried again"
+        );
+        SourceError::new(act, TroubleKind::Denied, detail)
     }
 }
 

@@ -329,7 +329,7 @@ impl Session {
         // Somebody else's wrong passwords must not keep out one that is right.
         let proved = self.state().proved;
         if let Some(wait) = refusals.wait(self.seat, Instant::now()).filter(|_| !proved) {
-            return Err(self.others_were_refused(act, wait));
+            return Err(self.who.others_were_refused(act, wait));
         }
         let begun = Instant::now();
         let what = format!("logging in as user {}", self.who.user);
@@ -352,36 +352,11 @@ impl Session {
         Ok(token)
     }
 
-    fn others_were_refused(&self, act: &str, wait: Duration) -> SourceError {
-        let Who {
-            user, user_domain, ..
-        } = &self.who;
-        let detail = format!(
-            "not tried, for Keystone may lock the account: two other passwords of user {user} (domain {user_domain}) were refused within half an hour; correct the Secrets or the resources that name them, and it is tried when that time is over"
-        );
-        SourceError {
-            wait: SignedDuration::try_from(wait).ok(),
-            ..SourceError::new(act, TroubleKind::Denied, detail)
-        }
-    }
-
     fn refused(&self, act: &str) -> SourceError {
-        if let Some(why) = &self.no_password {
-            return SourceError::new(act, TroubleKind::Denied, why.as_str());
+        match &self.no_password {
+            Some(why) => SourceError::new(act, TroubleKind::Denied, why.as_str()),
+            None => self.who.was_refused(act),
         }
-        let Who {
-            user,
-            user_domain,
-            project,
-            project_domain,
-        } = &self.who;
-        SourceError::new(
-            act,
-            TroubleKind::Denied,
-            format!(
-                "Keystone refused the login of user {user} (domain {user_domain}) to project {project} (domain {project_domain}): wrong password, a user that is locked, disabled or deleted, or no role there; this password is not tried again"
-            ),
-        )
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {

@@ -57,7 +57,7 @@ pub(super) fn tells(
             ),
         ),
         Happening::Disowned { ledger } => events::disowned(ledger),
-        Happening::PutBack { because, on } => events::put_back(*because, on),
+        Happening::PutBack { because, on } => events::put_back(*because, *on),
         Happening::Adopted { target } => {
             let (_, key) = export(object);
             let text = format!(

@@ -32,7 +32,7 @@ use crate::rotation::{About, Kind, LeftVersion, Predecessor, Reading, Voice, Whe
 mod spec;
 mod status;
 
-use spec::{invalid, print, roles, rules, security_hash, spec, who};
+use spec::{invalid, labels, print, roles, rules, security_hash, service, spec, who};
 
 /// How much of the id a Secret's name carries, and more where that name is taken.
 const ID_LENGTHS: [usize; 4] = [5, 8, 16, 64];
@@ -117,12 +117,6 @@ impl AppCred {
     }
 }
 
-/// The service a resource is for: its name without the usual prefix.
-fn service(object: &DynamicObject) -> String {
-    let name = object.name_any();
-    name.strip_prefix("ac-").unwrap_or(&name).to_owned()
-}
-
 fn days(days: i32) -> SignedDuration {
     SignedDuration::from_hours(24 * i64::from(days))
 }
@@ -176,19 +170,6 @@ fn wish(object: &DynamicObject, wrong_annotations: &[String]) -> Result<Wish, Re
         keys: Vec::new(),
         annotations: BTreeMap::new(),
     })
-}
-
-fn labels(object: &DynamicObject) -> BTreeMap<String, String> {
-    let service: String = service(object).chars().take(63).collect();
-    let service = service.trim_end_matches(|last: char| !last.is_ascii_alphanumeric());
-    [
-        ("application-credentials", "true"),
-        ("application-credential-service", service),
-        ("app-credential-service", service),
-    ]
-    .into_iter()
-    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-    .collect()
 }
 
 #[async_trait]

@@ -1,5 +1,7 @@
 //! Reading the spec: what is asked for, of which user, and what changes with it.
 
+use std::collections::BTreeMap;
+
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use lifecycle::{Because, Fingerprint, Refusal};
@@ -134,4 +136,24 @@ pub(super) fn print(object: &DynamicObject, spec: &Spec) -> Fingerprint {
         &who.project,
         &who.project_domain,
     ])
+}
+
+/// The service a resource is for: its name without the usual prefix.
+pub(super) fn service(object: &DynamicObject) -> String {
+    let name = object.name_any();
+    name.strip_prefix("ac-").unwrap_or(&name).to_owned()
+}
+
+/// Labels for its Secrets: those of the design, and those in use today.
+pub(super) fn labels(object: &DynamicObject) -> BTreeMap<String, String> {
+    let service: String = service(object).chars().take(63).collect();
+    let service = service.trim_end_matches(|last: char| !last.is_ascii_alphanumeric());
+    [
+        ("application-credentials", "true"),
+        ("application-credential-service", service),
+        ("app-credential-service", service),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .collect()
 }
