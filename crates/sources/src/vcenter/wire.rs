@@ -197,7 +197,7 @@ mod tests {
         let whole = br#"<?xml version="1.0"?><soapenv:Envelope xmlns:soapenv="s"><soapenv:Body><FetchUserPrivilegeOnEntitiesResponse xmlns="urn:vim25"><returnval><entity type="Folder">group-d1</entity><privileges>Cns.Searchable</privileges><privileges>System.&#82;ead</privileges></returnval></FetchUserPrivilegeOnEntitiesResponse></soapenv:Body></soapenv:Envelope>"#;
         match answer(whole) {
             Some(Answer::Result(found)) => {
-                assert_eq!(held(&found), ["Cns.Searchable", "System.Read"])
+                assert_eq!(held(&found), ["Cns.Searchable", "System.Read"]);
             }
             other => panic!("{other:?}"),
         }

@@ -156,14 +156,14 @@ impl VCenter {
     /// Runs govc as the administrator.
     pub fn govc(&self, args: &[&str]) -> anyhow::Result<String> {
         let mut command = Command::new(self.programs.govc());
-        succeeded(command.args(args).envs(self.administration()).output()?)
+        succeeded(&command.args(args).envs(self.administration()).output()?)
     }
 
     /// Runs a script as the administrator, with govc on its path.
     pub fn bash(&self, script: &Path, args: &[&str]) -> anyhow::Result<String> {
         let mut command = Command::new("bash");
         command.arg(script).args(args).envs(self.administration());
-        succeeded(command.output()?)
+        succeeded(&command.output()?)
     }
 
     pub fn create_user(&self, name: &str, password: &str) -> anyhow::Result<()> {
@@ -179,7 +179,7 @@ impl VCenter {
     }
 }
 
-fn succeeded(output: Output) -> anyhow::Result<String> {
+fn succeeded(output: &Output) -> anyhow::Result<String> {
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
     let err = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{}: {out}{err}", output.status);
