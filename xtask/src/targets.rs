@@ -17,12 +17,13 @@ use crate::cargo;
 const PACKAGES: [&str; 5] = ["lifecycle", "sources", "testbed", "keyward", "xtask"];
 
 /// A test that starts a real server, or a real client of one, has to name the module that does it.
-const STARTS_REAL_SERVERS: [&str; 5] = [
+const STARTS_REAL_SERVERS: [&str; 6] = [
     "mod real_stage",
     "testbed::controlplane",
     "testbed::bench",
     "keystone::real",
     "gitlab::client",
+    "testbed::vcenter",
 ];
 
 /// A program that `cargo test` compiled: a test, or one that tests start.

@@ -25,14 +25,22 @@ async fn help_of_every_command_is_as_reviewed() {
         "suspend",
         "resume",
         "take-over",
+        "vsphere",
+        "vsphere validate",
+        "vsphere plan",
+        "vsphere render",
+        "vsphere diff",
+        "vsphere check-privileges",
+        "vsphere roles",
+        "vsphere template",
+        "vsphere explain",
+        "vsphere status",
+        "vsphere rotate",
         "crds",
         "version",
         "completion",
     ] {
-        let args: Vec<&str> = [command, "--help"]
-            .into_iter()
-            .filter(|word| !word.is_empty())
-            .collect();
+        let args: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let ended = run(None, &args).await;
         assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{command}");
         let name = if command.is_empty() {
@@ -40,6 +48,7 @@ async fn help_of_every_command_is_as_reviewed() {
         } else {
             command
         };
+        let name = name.replace(' ', "_");
         insta::assert_snapshot!(format!("help_{name}"), ended.out);
     }
 }

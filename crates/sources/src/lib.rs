@@ -10,6 +10,7 @@ pub mod keystone;
 mod secret;
 pub mod standin;
 mod things;
+pub mod vcenter;
 
 use std::sync::Arc;
 

@@ -14,3 +14,4 @@ pub mod keystone;
 pub mod proxy;
 mod python;
 mod under_way;
+pub mod vcenter;

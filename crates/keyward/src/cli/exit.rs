@@ -41,6 +41,9 @@ exits! {
     Unreachable = 6, "cluster unreachable", "No kubeconfig could be used, or the API server gave no usable answer.";
     Denied = 7, "not allowed", "The API server refused: the login is not accepted, or lacks a permission.";
     Busy = 8, "cluster busy", "The API server has too much to do (429), and would not take the request for half a minute. It was not carried out; try again later.";
+    Differs = 9, "there are differences", "`keyward vsphere diff` or `plan --live` found the cluster to differ from what would be rendered.";
+    Lacking = 10, "privileges are missing", "`keyward vsphere check-privileges` found a login that may not do what its component needs.";
+    Unanswered = 11, "a vCenter could not be asked", "A vCenter was not reachable or refused a login, so that nothing is known about it.";
     Interrupted = 130, "interrupted", "Ended by a second signal, without letting work under way come to its end.";
 }
 

@@ -19,6 +19,7 @@ mod status;
 mod suspend;
 mod take_over;
 mod target;
+mod vsphere;
 mod words;
 
 use std::ffi::OsString;
@@ -50,6 +51,7 @@ enum Command {
     Suspend(suspend::SuspendArgs),
     Resume(suspend::ResumeArgs),
     TakeOver(take_over::TakeOverArgs),
+    Vsphere(vsphere::VsphereArgs),
     Crds(crds::CrdsArgs),
     Rbac(rbac::RbacArgs),
     /// Print the version
@@ -103,6 +105,7 @@ async fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Suspend(args) => suspend::suspend(args).await,
         Command::Resume(args) => suspend::resume(args).await,
         Command::TakeOver(args) => take_over::run(args).await,
+        Command::Vsphere(args) => vsphere::run(args).await,
         Command::Crds(args) => crds::run(&args),
         Command::Rbac(args) => rbac::run(&args),
         Command::Version => output::say(format_args!("keyward {}\n", env!("CARGO_PKG_VERSION"))),
@@ -130,8 +133,11 @@ fn ended(outcome: Result<(), Failure>) -> ExitCode {
 
 /// The whole command line. What is set in the environment is not shown: help is the same for everybody.
 fn command() -> clap::Command {
-    let quiet = |command: clap::Command| command.mut_args(|arg| arg.hide_env_values(true));
-    let mut command = Cli::command();
+    quiet(Cli::command())
+}
+
+fn quiet(command: clap::Command) -> clap::Command {
+    let mut command = command.mut_args(|arg| arg.hide_env_values(true));
     let names: Vec<String> = command
         .get_subcommands()
         .map(|sub| sub.get_name().to_owned())
@@ -152,6 +158,14 @@ fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
     let command = command().bin_name(name).display_name(name);
     let mut matches = command.try_get_matches_from(words)?;
     Cli::from_arg_matches_mut(&mut matches)
+}
+
+/// What our reader of vSphere's credentials files makes of one; see the test that holds it against the installer's.
+#[doc(hidden)]
+pub fn credentials_file_as_read(
+    bytes: &[u8],
+) -> Option<std::collections::BTreeMap<String, std::collections::BTreeMap<String, String>>> {
+    vsphere::credentials_file_as_read(bytes)
 }
 
 /// A panic's own words may hold anything, also what must not be seen: only the place is printed.

@@ -42,6 +42,12 @@ impl Reply {
         self.headers.get(name)?.to_str().ok()
     }
 
+    /// Every value of a header that may come several times.
+    pub fn headers(&self, name: &HeaderName) -> impl Iterator<Item = &str> {
+        let all = self.headers.get_all(name).into_iter();
+        all.filter_map(|value| value.to_str().ok())
+    }
+
     /// When the answer began to come in, by our clock.
     pub fn received(&self) -> Timestamp {
         self.received

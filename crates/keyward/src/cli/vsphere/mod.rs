@@ -1,0 +1,89 @@
+//! `keyward vsphere`: vCenter logins, one for each component.
+//!
+//! `files` reads and writes, `plan`, `status` and `rotate` ask the cluster, `check::ask` and `rotate` ask vCenters; everything
+//! between them is pure. `input` is where every command that needs logins begins.
+
+mod accounts;
+mod catalogue;
+mod check;
+mod cloud_config;
+mod compare;
+mod component;
+mod credentials_file;
+mod explain;
+mod files;
+mod input;
+mod install_config;
+mod manifests;
+mod places;
+mod plan;
+mod render;
+mod report;
+mod resolve;
+mod roles;
+mod rotate;
+mod status;
+mod template;
+mod validate;
+
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand};
+
+use super::exit::Failure;
+
+#[derive(Debug, Args)]
+#[command(
+    about = "vCenter logins, one for each component of OpenShift",
+    disable_help_subcommand = true
+)]
+pub(crate) struct VsphereArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Validate(validate::ValidateArgs),
+    Plan(plan::PlanArgs),
+    Render(render::RenderArgs),
+    Diff(plan::DiffArgs),
+    CheckPrivileges(check::CheckArgs),
+    Roles(roles::RolesArgs),
+    Template(template::TemplateArgs),
+    Explain(explain::ExplainArgs),
+    Status(status::StatusArgs),
+    Rotate(rotate::RotateArgs),
+}
+
+pub(crate) async fn run(args: VsphereArgs) -> Result<(), Failure> {
+    match args.command {
+        Command::Validate(args) => validate::run(&args),
+        Command::Plan(args) => plan::plan(args).await,
+        Command::Render(args) => render::run(&args),
+        Command::Diff(args) => plan::diff(args).await,
+        Command::CheckPrivileges(args) => check::run(args).await,
+        Command::Roles(args) => roles::run(&args),
+        Command::Template(args) => template::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Status(args) => status::run(args).await,
+        Command::Rotate(args) => rotate::run(args).await,
+    }
+}
+
+/// Sections, keys and values of a credentials file; `None` if it is refused. Passwords in the open: for the test that
+/// holds our reader against the installer's.
+pub(super) fn credentials_file_as_read(
+    bytes: &[u8],
+) -> Option<BTreeMap<String, BTreeMap<String, String>>> {
+    let sections = credentials_file::read(bytes).ok()?;
+    let read = sections.into_iter().map(|section| {
+        let pairs = section.logins.into_iter().flat_map(|(whose, (login, _))| {
+            let password = login.password.expose_str().unwrap_or_default().to_owned();
+            let key = |field| credentials_file::key(whose, field);
+            [(key("user"), login.user), (key("password"), password)]
+        });
+        (section.server, pairs.collect())
+    });
+    Some(read.collect())
+}
