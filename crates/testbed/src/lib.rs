@@ -13,4 +13,5 @@ mod keeper;
 pub mod keystone;
 pub mod proxy;
 mod python;
+pub mod rgw;
 mod under_way;
