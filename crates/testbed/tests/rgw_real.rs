@@ -6,7 +6,10 @@ mod on_rgw;
 use std::time::{Duration, Instant};
 
 use http::Method;
-use on_rgw::{accounts, bench, boto3, first, keys, order, owner, text, uid, user_with_keys, users};
+use lifecycle::{TroubleKind, Verdict, Version};
+use on_rgw::{
+    accounts, bench, boto3, fails_as, first, keys, order, owner, text, uid, user_with_keys, users,
+};
 use sources::rgw::SECRET_KEY;
 use sources::{Proof, Source};
 use testbed::canary::Canaries;
@@ -35,6 +38,7 @@ async fn real_keys_users_and_accounts_are_as_on_the_stand_in() {
     keys::a_key_is_deactivated_and_brought_back(&urls).await;
     keys::a_user_of_somebody_elses_gets_no_key(&urls).await;
     keys::keys_that_others_made_stay_as_they_are(&urls).await;
+    keys::keys_that_are_asked_for_at_once_are_had_in_the_end(&urls).await;
     keys::a_key_of_a_suspended_user_does_not_work_and_is_not_gone(&urls).await;
     users::a_user_becomes_what_is_wanted_and_rests(&urls).await;
     users::a_user_of_somebody_elses_is_left_alone(&urls).await;
@@ -85,6 +89,28 @@ async fn real_no_secret_key_is_in_what_the_gateways_write_down() {
     canaries.add("a secret key", text(&key.values, SECRET_KEY));
     canaries.add("the administrator's", admin().secret_key.reveal());
     canaries.assert_absent("what the gateways write down", &written);
+}
+
+#[tokio::test]
+async fn real_while_a_gateway_is_away_a_key_is_neither_seen_to_work_nor_to_be_gone() {
+    let store = Gateways::start().await.unwrap();
+    let uid = uid();
+    let owner = owner(&uid);
+    let keys = user_with_keys(&store.urls(), &uid, &owner).await;
+    let mark = first(&owner);
+    let key = keys.mint(&order(mark)).await.unwrap();
+    let old = owner.mark(Version::new(2, 1));
+    let ended = keys.mint(&order(old.clone())).await.unwrap();
+    keys.revoke(&Proof::by(&old), &ended.id).await.unwrap();
+    // Before it is killed: for a while after that, a write at the other one waits for it.
+    store.kill(Gateway::Two).await.unwrap();
+    let verdict = keys.verify(&key.values).await;
+    fails_as(verdict, TroubleKind::Unreachable, "trying a key");
+    let gone = keys.gone(&ended.id, None).await;
+    fails_as(gone, TroubleKind::Unreachable, "looking for a key");
+    store.start_again(Gateway::Two).await.unwrap();
+    assert!(keys.gone(&ended.id, None).await.unwrap());
+    assert_eq!(keys.verify(&key.values).await.unwrap(), Verdict::Works);
 }
 
 #[tokio::test]

@@ -78,6 +78,12 @@ async fn keys_that_others_made_stay_as_they_are() {
 }
 
 #[tokio::test]
+async fn keys_that_are_asked_for_at_once_are_had_in_the_end() {
+    let (_store, urls) = store();
+    keys::keys_that_are_asked_for_at_once_are_had_in_the_end(&urls).await;
+}
+
+#[tokio::test]
 async fn a_key_of_a_suspended_user_does_not_work_and_is_not_gone() {
     let (_store, urls) = store();
     keys::a_key_of_a_suspended_user_does_not_work_and_is_not_gone(&urls).await;

@@ -110,3 +110,27 @@ pub(crate) async fn a_key_of_a_suspended_user_does_not_work_and_is_not_gone(urls
     assert_eq!(keys.verify(&key.values).await.unwrap(), Verdict::Refused);
     assert!(!keys.gone(&key.id, None).await.unwrap());
 }
+
+/// Of keys that are asked for at once a gateway may refuse some: nothing was done then, and they are had in the end.
+pub(crate) async fn keys_that_are_asked_for_at_once_are_had_in_the_end(urls: &[String]) {
+    let uid = uid();
+    let owner = owner(&uid);
+    let keys = user_with_keys(urls, &uid, &owner).await;
+    let mint = async |serial| {
+        let mark = owner.mark(Version::new(serial, 1));
+        for _ in 0..100 {
+            match keys.mint(&order(mark.clone())).await {
+                Err(error) if error.kind == TroubleKind::Throttled => {
+                    assert!(keys.read_back(&mark).await.unwrap().is_none());
+                }
+                minted => return minted.unwrap(),
+            }
+        }
+        panic!("refused a hundred times");
+    };
+    let minted = futures::future::join_all((1..=8).map(mint)).await;
+    for key in &minted {
+        assert_eq!(keys.verify(&key.values).await.unwrap(), Verdict::Works);
+    }
+    assert_eq!(keys.list(&owner, &[]).await.unwrap().len(), 8);
+}
