@@ -17,11 +17,13 @@ use crate::cargo;
 const PACKAGES: [&str; 5] = ["lifecycle", "sources", "testbed", "keyward", "xtask"];
 
 /// A test that starts a real server, or a real client of one, has to name the module that does it.
-const STARTS_REAL_SERVERS: [&str; 6] = [
+const STARTS_REAL_SERVERS: [&str; 8] = [
     "mod real_stage",
     "testbed::controlplane",
     "testbed::bench",
     "keystone::real",
+    "rgw::real",
+    "rgw::client",
     "gitlab::client",
     "testbed::vcenter",
 ];

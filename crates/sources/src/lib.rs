@@ -7,6 +7,7 @@ pub mod contract;
 pub mod gitlab;
 pub mod http;
 pub mod keystone;
+pub mod rgw;
 mod secret;
 pub mod standin;
 mod things;

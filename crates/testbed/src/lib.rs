@@ -13,5 +13,6 @@ mod keeper;
 pub mod keystone;
 pub mod proxy;
 mod python;
+pub mod rgw;
 mod under_way;
 pub mod vcenter;
