@@ -116,7 +116,7 @@ async fn explain_says_the_same_as_the_operator_and_changes_nothing() {
     let quiet = cluster.keyward(&["explain", IT, "-n", NAMESPACE]).await;
     assert_eq!(quiet.code, 0, "{}", quiet.err);
     for part in [
-        "There is no ledger yet",
+        "No operator has taken it up yet",
         "ask the issuer which credentials bear this resource's mark",
         "Run again with --ask-issuer",
     ] {

@@ -213,7 +213,7 @@ reasons! {
     IssuerDenied: Trouble = "the issuer refused our login"
         => "somebody has to correct the login in its Secret, which is then tried at once, or its rights at the issuer",
     IssuerRejected: Trouble = "the issuer refused the request"
-        => "somebody has to correct what it names, in the spec or at the issuer; Keyward tries again by itself, more and more seldom, and at once when the spec changes",
+        => "somebody has to correct what it names, in the spec or at the issuer; Keyward tries again by itself within a minute, and at once when the spec changes",
     IssuerConflict: Trouble = "something else already has the name that ours should have"
         => "Keyward tries again by itself; if it goes on, remove what has the name",
     IssuerThrottled: Trouble = "the issuer asks us to wait"

@@ -49,6 +49,10 @@ pub(crate) fn without_what_varies(text: &str) -> String {
             "ac-barbican-<id>-secret",
         ),
         (r"\bdb-1-1-[0-9a-f]{8}\b".to_owned(), "db-1-1-<id>"),
+        (
+            r"\bdb-draft-1-1-[0-9a-f]{8}\b".to_owned(),
+            "db-draft-1-1-<id>",
+        ),
         (format!(r"\b{SPAN} left\b"), "<span> left"),
         (format!(r"\bin {SPAN}\b"), "in <span>"),
         (format!(r"\b{SPAN} ago\b|\bjust now\b"), "<span> ago"),
@@ -59,8 +63,8 @@ pub(crate) fn without_what_varies(text: &str) -> String {
             "$1",
         ),
         (
-            r"(?m)^version (\S+) is (?:being retired|revoked)$".to_owned(),
-            "version $1 is being retired, or is revoked",
+            r"(?m)^version \S+ is (?:being retired|revoked)\n".to_owned(),
+            "",
         ),
         // Columns are as wide as what was in them.
         (r"(\S)  +".to_owned(), "$1  "),

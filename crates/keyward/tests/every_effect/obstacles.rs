@@ -53,10 +53,11 @@ impl Obstacle {
         }
     }
 
-    /// More tries within half a minute than any back-off makes. Whoever was outrun looks again a few times before that.
+    /// More tries within half a minute than any back-off makes, and a few for what wakes us meanwhile. Whoever was outrun looks
+    /// again a few times before that.
     pub(crate) fn most_tries(self) -> usize {
         match self {
-            Self::Forbidden | Self::Invalid | Self::Ignored => 7,
+            Self::Forbidden | Self::Invalid | Self::Ignored => 12,
             Self::Outrun => 40,
         }
     }
