@@ -482,7 +482,7 @@ async fn edited_annotations_are_written_at_once_and_without_a_new_token() {
     forge.assert_live(&[current]);
 }
 
-/// Somebody forbids the edit, or was faster: it is tried once, and what matters goes on.
+/// Somebody forbids the edit, or was faster: it is not tried for ever, and what matters goes on.
 #[tokio::test]
 async fn annotations_that_are_refused_hold_nothing_up() {
     use testbed::apiserver::{Fault, Verb};
@@ -508,8 +508,10 @@ async fn annotations_that_are_refused_hold_nothing_up() {
         forge.until_settled().await;
         let secret = forge.secret(EXPORT).await.unwrap();
         assert_eq!(secret.annotations()["example.org/a"], "1", "{fault:?}");
-        // The one that was refused, and the reservation for the value, which brought them along.
-        assert_eq!(patches.load(Ordering::Relaxed), 2, "{fault:?}");
+        // The one that was refused, and the reservation for the value, which brought them along. Whoever was faster is looked
+        // at, and then it is tried once more.
+        let again = usize::from(fault == Fault::Conflict);
+        assert_eq!(patches.load(Ordering::Relaxed), 2 + again, "{fault:?}");
         assert_eq!(forge.minted(), 2, "{fault:?}");
     }
 }
