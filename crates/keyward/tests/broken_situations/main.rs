@@ -16,6 +16,8 @@ mod printed;
 mod stage;
 
 use std::fmt::Write;
+use std::fs;
+use std::path::Path;
 
 use stage::Stage;
 
@@ -96,4 +98,32 @@ async fn everything(stage: &Stage, subject: Subject) -> String {
         text += &stage.keyward(&args).await;
     }
     printed::without_what_varies(&text)
+}
+
+/// X-words: what was reviewed is all there.
+#[test]
+fn at_least_thirty_situations_are_printed_in_four_ways() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broken_situations/snapshots");
+    let reviewed = fs::read_dir(folder).unwrap().map(|entry| {
+        let path = entry.unwrap().path();
+        (
+            path.display().to_string(),
+            fs::read_to_string(path).unwrap(),
+        )
+    });
+    let reviewed: Vec<(String, String)> = reviewed.collect();
+    assert!(reviewed.len() >= 30, "{}", reviewed.len());
+    for command in [
+        "kubectl get",
+        "keyward status",
+        "keyward explain",
+        "keyward rotate",
+    ] {
+        for (path, text) in &reviewed {
+            assert!(
+                text.contains(&format!("\n$ {command}")),
+                "{path}: {command}"
+            );
+        }
+    }
 }
