@@ -168,7 +168,8 @@ fn is_rotating_or_says_so(resource: &DynamicObject) -> bool {
         .flatten()
         .find(|condition| condition["type"] == "Ready");
     let says = |key: &str, what: &str| ready.is_some_and(|ready| ready[key] == what);
-    let is_rotating = !ledger(resource)["intent"].is_null() && !says("reason", "AttemptLost");
+    let is_rotating =
+        !ledger(resource)["intent"].is_null() && !says("reason", "RotationUnanswered");
     is_rotating || !says("status", "True")
 }
 

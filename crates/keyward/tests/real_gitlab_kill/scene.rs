@@ -91,7 +91,8 @@ impl Scene<'_> {
     /// Another process may have a self-rotation under way, for all that one knows who finds it begun: five minutes are
     /// waited for its answer. Here they pass by writing down that it began earlier.
     async fn let_an_attempt_run_out(&self) {
-        let waits = self.how == How::Itself && self.credential.shown().reason == "AttemptLost";
+        let waits =
+            self.how == How::Itself && self.credential.shown().reason == "RotationUnanswered";
         let Some(object) = self.credential.seen().filter(|_| waits) else {
             return;
         };
