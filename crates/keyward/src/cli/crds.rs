@@ -9,8 +9,7 @@ use kube::api::ApiResource;
 
 use super::exit::{Exit, Failure};
 use super::output::{say, yaml};
-use crate::controllers::{self, Reach, Switch};
-use crate::rotation::Rotation;
+use crate::controllers::{self, Guest, Reach, Switch};
 
 /// Print the definitions of kinds (CRDs) as YAML
 #[derive(Debug, Args)]
@@ -78,7 +77,7 @@ fn chosen(
 
 /// The kinds that a controller works on, and those that it reads.
 fn needs(switch: &Switch) -> Vec<ApiResource> {
-    let controllers = switch.kinds.iter().cloned().map(Rotation::of);
+    let controllers = switch.guests.iter().map(Guest::controller);
     controllers
         .flat_map(|one| [vec![one.resource().clone()], one.neighbours()].concat())
         .collect()

@@ -8,7 +8,6 @@ use super::exit::{Exit, Failure};
 use super::output::say;
 use crate::controllers::{self, Reach};
 use crate::engine::rights::{Right, merged};
-use crate::rotation::Rotation;
 
 /// Print the roles that the operator needs, as YAML
 #[derive(Debug, Args)]
@@ -81,11 +80,9 @@ fn rights(names: &[String]) -> Result<Vec<Right>, Failure> {
         .map(|switch| switch.name.to_owned())
         .collect();
     let names = if names.is_empty() { &everybody } else { names };
-    let kinds = controllers::named(names, &Reach::default())
+    let controllers = controllers::named(names, &Reach::default())
         .map_err(|unknown| Failure::new(Exit::Usage, unknown.to_string()))?;
-    let rights = kinds
-        .into_iter()
-        .flat_map(|kind| Rotation::of(kind).rights());
+    let rights = controllers.iter().flat_map(|one| one.rights());
     let shared = |right: &Right| ["", "events.k8s.io"].contains(&right.group.as_str());
     let (last, first): (Vec<Right>, Vec<Right>) = rights.partition(shared);
     Ok(merged(first.into_iter().chain(last)))

@@ -21,7 +21,6 @@ use crate::engine::trouble::Fault;
 use crate::engine::watch::Scope;
 use crate::engine::world::{Clock, World};
 use crate::engine::{Controller, Engine, Options};
-use crate::rotation::{Kind, Rotation};
 use crate::telemetry::Push;
 
 /// How long passes under way may take to come to their end; less than the 30 seconds a pod is given by default.
@@ -178,13 +177,13 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
         keystone_urls: Allowed::Only(args.allow_keystone_url.clone()),
         request_timeout: Some(args.request_timeout),
     };
-    let kinds = chosen(&args.controllers, &allowed)?;
+    let controllers = chosen(&args.controllers, &allowed)?;
     logs::install(args.log_format, &args.log_level)?;
     let cluster = args.cluster.find().await?;
     let options = options(&args, &cluster)?;
     let stop = CancellationToken::new();
     stop_on_signal(stop.clone())?;
-    let mut names: Vec<&str> = kinds.iter().map(|kind| kind.controller()).collect();
+    let mut names: Vec<&str> = controllers.iter().map(|one| one.name()).collect();
     names.dedup();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -192,7 +191,8 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
         lease = options.lease.is_some(),
         "starting"
     );
-    let Some(engine) = reach(&cluster, &kinds, &options, args.start_timeout, &stop).await? else {
+    let Some(engine) = reach(&cluster, &controllers, &options, args.start_timeout, &stop).await?
+    else {
         return Ok(());
     };
     let _serving = match args.listen {
@@ -227,10 +227,10 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
     ended
 }
 
-fn chosen(names: &[String], reach: &Reach) -> Result<Vec<Arc<dyn Kind>>, Failure> {
-    let kinds = controllers::named(names, reach)
+fn chosen(names: &[String], reach: &Reach) -> Result<Vec<Arc<dyn Controller>>, Failure> {
+    let chosen = controllers::named(names, reach)
         .map_err(|unknown| Failure::new(Exit::Usage, unknown.to_string()))?;
-    if kinds.is_empty() {
+    if chosen.is_empty() {
         let known: Vec<&str> = controllers::all(reach)
             .iter()
             .map(|known| known.name)
@@ -242,7 +242,7 @@ fn chosen(names: &[String], reach: &Reach) -> Result<Vec<Arc<dyn Kind>>, Failure
             )),
         );
     }
-    Ok(kinds)
+    Ok(chosen)
 }
 
 fn options(args: &RunArgs, cluster: &Cluster) -> Result<Options, Failure> {
@@ -305,7 +305,7 @@ fn identity() -> String {
 /// Tries until the API server answers, a signal comes, or the time is up.
 async fn reach(
     cluster: &Cluster,
-    kinds: &[Arc<dyn Kind>],
+    controllers: &[Arc<dyn Controller>],
     options: &Options,
     limit: Duration,
     stop: &CancellationToken,
@@ -316,7 +316,7 @@ async fn reach(
     loop {
         let engine = Engine::new(
             client.clone(),
-            controllers_of(kinds),
+            controllers.to_vec(),
             options.clone(),
             Clock::default(),
         );
@@ -338,10 +338,6 @@ async fn reach(
         }
         pause = (pause * 2).min(Duration::from_secs(10));
     }
-}
-
-fn controllers_of(kinds: &[Arc<dyn Kind>]) -> Vec<Arc<dyn Controller>> {
-    kinds.iter().cloned().map(Rotation::of).collect()
 }
 
 fn gave_up(fault: &Fault, server: &str, limit: Duration) -> Failure {

@@ -9,7 +9,7 @@ use lifecycle::{Bearer, Ledger, LedgerState};
 
 use super::cluster::ClusterArgs;
 use super::exit::{Exit, Failure};
-use crate::controllers::{self, Reach};
+use crate::controllers::{self, Guest, Reach};
 use crate::engine::names;
 use crate::rotation::Kind;
 
@@ -45,7 +45,11 @@ pub(crate) fn known_kinds(reach: &Reach) -> Vec<Known> {
     let crds = crate::api::crds();
     controllers::all(reach)
         .into_iter()
-        .flat_map(|switch| switch.kinds)
+        .flat_map(|switch| switch.guests)
+        .filter_map(|guest| match guest {
+            Guest::Rotation(kind) => Some(kind),
+            Guest::Other(_) => None,
+        })
         .map(|kind| {
             let resource = kind.resource();
             let short = crds

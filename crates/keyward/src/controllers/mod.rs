@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use addresses::Allowed;
 
-use crate::rotation::Kind;
+use crate::engine::Controller;
+use crate::rotation::{Kind, Rotation};
 
 /// Every controller there is. Those marked as not for production run only when they are named.
 pub fn all(reach: &Reach) -> Vec<Switch> {
@@ -24,17 +25,20 @@ pub fn all(reach: &Reach) -> Vec<Switch> {
         Switch {
             name: "appcred",
             by_default: true,
-            kinds: vec![Arc::new(appcred)],
+            guests: vec![Guest::Rotation(Arc::new(appcred))],
         },
         Switch {
             name: "gitlab",
             by_default: true,
-            kinds: gitlab::kinds_reaching(&reach.base_urls, reach.plain_http),
+            guests: gitlab::kinds_reaching(&reach.base_urls, reach.plain_http)
+                .into_iter()
+                .map(Guest::Rotation)
+                .collect(),
         },
         Switch {
             name: "demo",
             by_default: false,
-            kinds: vec![Arc::new(demo::Demo::default())],
+            guests: vec![Guest::Rotation(Arc::new(demo::Demo::default()))],
         },
     ]
 }
@@ -64,12 +68,31 @@ impl Reach {
     }
 }
 
-/// One word for `--controllers`, and the kinds that it switches on.
+/// One word for `--controllers`, and what it switches on.
 #[derive(Debug, Clone)]
 pub struct Switch {
     pub name: &'static str,
     pub by_default: bool,
-    pub kinds: Vec<Arc<dyn Kind>>,
+    pub guests: Vec<Guest>,
+}
+
+/// What works on the resources of one kind, by shape.
+#[derive(Debug, Clone)]
+pub enum Guest {
+    /// A credential with versions. The command line knows more of these: it rotates them, and shows their versions.
+    Rotation(Arc<dyn Kind>),
+    /// A projection, or a thing at an issuer.
+    Other(Arc<dyn Controller>),
+}
+
+impl Guest {
+    /// As the host takes it.
+    pub fn controller(&self) -> Arc<dyn Controller> {
+        match self {
+            Self::Rotation(kind) => Rotation::of(kind.clone()),
+            Self::Other(controller) => controller.clone(),
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -79,8 +102,11 @@ pub struct UnknownController {
     known: String,
 }
 
-/// The kinds of the controllers with these names; without names, of those that run by default.
-pub fn named(names: &[String], reach: &Reach) -> Result<Vec<Arc<dyn Kind>>, UnknownController> {
+/// The controllers with these names; without names, those that run by default.
+pub fn named(
+    names: &[String],
+    reach: &Reach,
+) -> Result<Vec<Arc<dyn Controller>>, UnknownController> {
     let all = all(reach);
     if let Some(unknown) = names
         .iter()
@@ -102,6 +128,7 @@ pub fn named(names: &[String], reach: &Reach) -> Result<Vec<Arc<dyn Kind>>, Unkn
     Ok(all
         .into_iter()
         .filter(wanted)
-        .flat_map(|switch| switch.kinds)
+        .flat_map(|switch| switch.guests)
+        .map(|guest| guest.controller())
         .collect())
 }

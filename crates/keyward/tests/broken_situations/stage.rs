@@ -12,7 +12,6 @@ use keyward::controllers::addresses::Allowed;
 use keyward::controllers::{self, Reach};
 use keyward::engine::world::Clock;
 use keyward::engine::{Engine, Options};
-use keyward::rotation::Rotation;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -86,10 +85,10 @@ impl Stage {
             request_timeout: None,
         };
         let names = ["appcred", "gitlab", "demo"].map(str::to_owned);
-        let kinds = controllers::named(&names, &reach).unwrap();
+        let controllers = controllers::named(&names, &reach).unwrap();
         let engine = Engine::new(
             self.server.client_named(OPERATOR),
-            kinds.into_iter().map(Rotation::of).collect(),
+            controllers,
             Options::default(),
             self.clock.clone(),
         );

@@ -10,7 +10,6 @@ use crate::controllers::addresses::Allowed;
 use crate::controllers::{self, Reach};
 use crate::engine::world::Clock;
 use crate::engine::{Engine, Options};
-use crate::rotation::Rotation;
 
 /// Clones are the same operator.
 #[derive(Debug, Clone)]
@@ -34,10 +33,9 @@ impl Operator {
             let Ok(client) = Client::try_from(config) else {
                 return;
             };
-            let Ok(kinds) = controllers::named(&["appcred".to_owned()], &reach) else {
+            let Ok(controllers) = controllers::named(&["appcred".to_owned()], &reach) else {
                 return;
             };
-            let controllers = kinds.into_iter().map(Rotation::of).collect();
             if let Ok(engine) =
                 Engine::new(client, controllers, Options::default(), Clock::default()).await
             {
