@@ -238,7 +238,7 @@ async fn store(world: &World, observed: &mut Observation, version: Version) -> R
     let record = Record {
         version,
         id: fresh.id.clone(),
-        print: print_of_the_attempt(observed, version).ok_or(Fault::Outrun(act))?,
+        fingerprint: fingerprint_of_the_attempt(observed, version).ok_or(Fault::Outrun(act))?,
         minted: world.now(),
         expires: fresh.expires,
     };
@@ -276,14 +276,14 @@ async fn store(world: &World, observed: &mut Observation, version: Version) -> R
 }
 
 /// What the credential was asked to be. The spec may say something else by now, or nothing that makes sense.
-fn print_of_the_attempt(observed: &Observation, version: Version) -> Option<Fingerprint> {
+fn fingerprint_of_the_attempt(observed: &Observation, version: Version) -> Option<Fingerprint> {
     let ledger = observed.ledger().is();
     let intent = ledger.and_then(|ledger| ledger.intent.as_ref());
     if let Some(intent) = intent.filter(|intent| intent.version == version) {
-        return Some(intent.print.clone());
+        return Some(intent.fingerprint.clone());
     }
     let wish = observed.reading().wish.as_ref().ok()?;
-    Some(observed.print_of(wish.print.clone()))
+    Some(observed.fingerprint_of(wish.fingerprint.clone()))
 }
 
 /// The one Secret of in-place delivery: the one the spec names, or, where that makes no sense, the one we have.

@@ -288,7 +288,7 @@ pub(super) fn inherited(observed: &Observation, secret: &Secret) -> Option<LeftV
     let stored = secrets::read(observed.kind.as_ref(), secret)?;
     Some(LeftVersion {
         id: stored.id?,
-        print: stored.print,
+        fingerprint: stored.fingerprint,
         minted: stored.minted?,
         expires: stored.expires,
         current: false,

@@ -86,7 +86,7 @@ pub async fn take_over(
     let record = Record {
         version,
         id: inherited.id,
-        print: inherited.print,
+        fingerprint: inherited.fingerprint,
         minted: inherited.minted,
         expires: inherited.expires,
     };

@@ -25,7 +25,7 @@ use crate::engine::names;
 pub struct Record {
     pub version: Version,
     pub id: IssuedId,
-    pub print: Fingerprint,
+    pub fingerprint: Fingerprint,
     pub minted: Timestamp,
     pub expires: Option<Timestamp>,
 }
@@ -364,7 +364,7 @@ pub fn put_back(
     write_record(&mut ours, record);
     // With another spec it would say that it was asked for with what it was not.
     let wish = kind.read(object).wish;
-    if wish.is_ok_and(|wish| wish.print == record.print) {
+    if wish.is_ok_and(|wish| wish.fingerprint == record.fingerprint) {
         write_source(&mut ours, kind, object);
     }
     let mut whole = tied(kind, object, secret);
@@ -448,7 +448,7 @@ pub const RECORD: &[&str] = &[
     names::VERSION,
     names::ISSUED_ID,
     names::ISSUED_BEFORE,
-    names::PRINT,
+    names::FINGERPRINT,
     names::MINTED,
     names::EXPIRES,
     names::CLAIM,
@@ -463,7 +463,7 @@ pub const RECORD: &[&str] = &[
 fn write_record(secret: &mut Secret, record: &Record) {
     annotate(secret, names::VERSION, record.version.to_string());
     annotate(secret, names::ISSUED_ID, record.id.to_string());
-    annotate(secret, names::PRINT, record.print.to_string());
+    annotate(secret, names::FINGERPRINT, record.fingerprint.to_string());
     annotate(secret, names::MINTED, record.minted.to_string());
     // Whatever was in it before, this bears the mark of its version.
     secret.annotations_mut().remove(names::MARK);
@@ -644,7 +644,7 @@ pub fn read(kind: &dyn Kind, secret: &Secret) -> Option<Stored> {
         role,
         version,
         id: id.map(whole),
-        print: note(names::PRINT).unwrap_or_default().into(),
+        fingerprint: note(names::FINGERPRINT).unwrap_or_default().into(),
         minted: note(names::MINTED).and_then(|text| text.parse().ok()),
         expires: note(names::EXPIRES).and_then(|text| text.parse().ok()),
         // Where each version has a Secret of its own, that keeps it.

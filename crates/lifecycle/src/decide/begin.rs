@@ -70,7 +70,7 @@ pub(super) fn begin_a_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     ledger.intent = Some(Intent {
         version,
         cause,
-        print: wanted.print.clone(),
+        fingerprint: wanted.fingerprint.clone(),
         since: s.now(),
         brought: false,
         answered: false,
@@ -131,7 +131,7 @@ pub(super) fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Bec
         waits.shown(Because::RolledBack);
         return None;
     }
-    if current.print != wanted.print {
+    if current.fingerprint != wanted.fingerprint {
         return Some(Because::SpecChanged);
     }
     match wanted.due {

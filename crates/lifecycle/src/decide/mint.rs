@@ -223,7 +223,7 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     {
         return Some(bump(s, wanted, Because::SecretMissing));
     }
-    if intent.print != wanted.print || moved(s, intent, wanted) {
+    if intent.fingerprint != wanted.fingerprint || moved(s, intent, wanted) {
         return Some(bump(s, wanted, Because::WishChanged));
     }
     if !holds(s, intent.version) {
@@ -434,7 +434,7 @@ fn bumped(s: &Scene, wanted: &Wanted) -> crate::Ledger {
     let mut ledger = s.ledger.clone();
     if let Some(intent) = &mut ledger.intent {
         intent.version = intent.version.next_attempt();
-        intent.print = wanted.print.clone();
+        intent.fingerprint = wanted.fingerprint.clone();
         intent.since = s.now();
         intent.answered = false;
         intent.chosen = None;
