@@ -168,18 +168,18 @@ pub fn credentials_file_as_read(
     vsphere::credentials_file_as_read(bytes)
 }
 
-/// A panic's own words may hold anything, also what must not be seen: only the place is printed.
+/// A panic's own words may hold anything, also what must not be seen: only the location is printed.
 #[expect(
     clippy::print_stderr,
     reason = "the last words of a program that has a bug"
 )]
 fn quiet_panics() {
     std::panic::set_hook(Box::new(|info| match info.location() {
-        Some(place) => eprintln!(
+        Some(location) => eprintln!(
             "keyward has a bug: it panicked at {}:{}:{}",
-            place.file(),
-            place.line(),
-            place.column()
+            location.file(),
+            location.line(),
+            location.column()
         ),
         None => eprintln!("keyward has a bug: it panicked"),
     }));

@@ -121,9 +121,9 @@ impl Logins {
     }
 
     /// Held by whoever opens this source, so that others who need it can wait for that instead of doing the same.
-    pub(super) fn turn(&self, slot: &Slot) -> Arc<tokio::sync::Mutex<()>> {
+    pub(super) fn opening(&self, slot: &Slot) -> Arc<tokio::sync::Mutex<()>> {
         let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        opening.retain(|_, turn| Arc::strong_count(turn) > 1);
+        opening.retain(|_, lock| Arc::strong_count(lock) > 1);
         opening.entry(slot.clone()).or_default().clone()
     }
 
@@ -158,8 +158,8 @@ impl Logins {
     ) -> String {
         let digest = self.salt.digest(value);
         let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = (input.clone(), key.to_owned());
-        if let Some(known) = values.get_mut(&place) {
+        let value_at = (input.clone(), key.to_owned());
+        if let Some(known) = values.get_mut(&value_at) {
             known.asked = now;
             let late = not_newer(version, &known.newest);
             if known.digest == digest {
@@ -180,7 +180,7 @@ impl Logins {
             asked: now,
         };
         values.retain(|_, known| now.saturating_duration_since(known.asked) < RECOGNISED_FOR);
-        values.insert(place, first);
+        values.insert(value_at, first);
         version.to_owned()
     }
 

@@ -403,8 +403,8 @@ async fn revoke_at(
 ) -> Result<(), Fault> {
     former::learn_its_mark(world, observed, version, id, source).await?;
     let values = observed.values_of(version, id);
-    let _place = world
-        .place_at(source, "revoke", Lane::Revoke)
+    let _permit = world
+        .permit_at(source, "revoke", Lane::Revoke)
         .await
         .map_err(Fault::Issuer)?;
     world.may_begin("revoking")?;

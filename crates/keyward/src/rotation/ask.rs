@@ -621,7 +621,7 @@ async fn gone(world: &World, observed: &Observation, version: Version) -> Result
     })?;
     let values = observed.values_of(version, &id);
     // The last part of a revoke, and let in like one.
-    let _place = world.place_at(&source, "confirm", Lane::Revoke).await?;
+    let _permit = world.permit_at(&source, "confirm", Lane::Revoke).await?;
     let asked = source.gone(&id, values.as_ref());
     world.at_issuer_unlimited(&source, "confirm", asked).await
 }

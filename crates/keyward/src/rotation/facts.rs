@@ -54,7 +54,7 @@ fn process(observed: &Observation, cluster: &Cluster) -> Process {
             id: fresh.id.clone(),
             maybe_stored: fresh.maybe_stored,
         }),
-        uncounted: observed.uncounted.with(inputs),
+        uncounted: observed.failures.with(inputs),
         ..observed.process.clone()
     }
 }

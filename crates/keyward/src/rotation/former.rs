@@ -280,7 +280,7 @@ async fn lets_in(
 }
 
 /// A Secret of the former life, read as a version of this one.
-pub(super) fn inherited(observed: &Observation, secret: &Secret) -> Option<LeftVersion> {
+pub(super) fn left_version(observed: &Observation, secret: &Secret) -> Option<LeftVersion> {
     let former = observed.wanted_former()?;
     if secret.labels().get(names::OWNER_UID) != Some(&former.of.uid) {
         return None;

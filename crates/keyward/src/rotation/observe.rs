@@ -13,8 +13,8 @@ use lifecycle::{
 };
 use sources::{Source, Values};
 
+use super::failures::FailuresInARow;
 use super::recorded::{self, Damaged, Own};
-use super::uncounted::Uncounted;
 use super::{Kind, Reading, former, obstacle, secrets};
 use crate::engine::horizon::Horizon;
 use crate::engine::inputs::Inputs;
@@ -80,7 +80,7 @@ pub struct Observation {
     /// What shows that those who refer to an old version have moved on.
     pub awaited: Vec<Awaited>,
     pub in_hand: Option<Fresh>,
-    pub uncounted: Uncounted,
+    pub failures: FailuresInARow,
     /// The issuer was compared with the ledger in this pass.
     pub compared: bool,
     /// Something stands in the way of the spec that only the cluster could tell.
@@ -124,7 +124,7 @@ pub struct Memory {
     /// The resource as last seen, for what outlives it. Between passes only what is departed keeps it.
     pub last: Option<DynamicObject>,
     /// Failures in a row that could not be written down.
-    pub uncounted: Uncounted,
+    pub failures: FailuresInARow,
     /// Which ledger the last pass left.
     pub ledger: Option<u64>,
     /// Whom all this is about.
@@ -134,7 +134,7 @@ pub struct Memory {
     /// The last pass left Secrets that no ledger speaks of: they are not found by name.
     pub unrecorded: bool,
     /// How often the remains of a departed resource were looked for.
-    pub afterlife: usize,
+    pub looks_after_its_end: usize,
     /// Of a departed resource: this process never saw it, a Secret tells of it.
     pub hearsay: bool,
     /// Of a departed resource: what people were told that its remains wait for.
@@ -379,7 +379,7 @@ pub async fn observe(
         elsewhere: Vec::new(),
         awaited: Vec::new(),
         in_hand: memory.in_hand.clone(),
-        uncounted: memory.uncounted.clone(),
+        failures: memory.failures.clone(),
         compared: false,
         obstacle,
         told: memory.told,

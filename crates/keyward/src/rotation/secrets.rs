@@ -267,7 +267,7 @@ pub fn adopted(
 
 /// A Secret that a predecessor made for this resource, with our record on it. It never changes again either, and it
 /// goes as our own do: it was made for this resource and for nothing else.
-pub fn inherited(
+pub fn of_predecessor(
     kind: &dyn Kind,
     object: &DynamicObject,
     present: &Secret,

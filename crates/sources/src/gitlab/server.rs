@@ -12,7 +12,7 @@ use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 
 use super::id::address_of;
-use super::version::{Release, release};
+use super::version::{GitLabVersion, parse_version};
 use crate::http::{Http, Reply, Request, Settings};
 use crate::{SecretValue, SourceError};
 
@@ -38,7 +38,7 @@ pub struct Server {
     http: Http,
     address: String,
     place: String,
-    version: tokio::sync::Mutex<Option<(Release, Instant)>>,
+    version: tokio::sync::Mutex<Option<(GitLabVersion, Instant)>>,
     notes: Mutex<Notes>,
     fingerprints: RandomState,
 }
@@ -116,7 +116,7 @@ impl Server {
     pub(super) async fn version(
         &self,
         login: &SecretValue,
-    ) -> Result<Option<Release>, SourceError> {
+    ) -> Result<Option<GitLabVersion>, SourceError> {
         let mut known = self.version.lock().await;
         if let Some((version, at)) = *known
             && at.elapsed() < VERSION_HOLDS
@@ -130,7 +130,7 @@ impl Server {
             StatusCode::OK => reply
                 .json::<Metadata>()
                 .ok()
-                .and_then(|metadata| release(&metadata.version)),
+                .and_then(|metadata| parse_version(&metadata.version)),
             // Old servers have no such page, and some logins may not see it.
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => None,
             _ => return Err(super::words::refusal(&reply)),
