@@ -5,11 +5,11 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use lifecycle::{Mark, Version};
 
-use super::super::Kind;
 use super::content::{digest_of, note_keys, our_data};
 use super::read::{agrees, made_of, read};
 use super::{RECORD, Record, annotate, bare, made_at, owner_reference, write_record, write_source};
 use crate::engine::names;
+use crate::rotation::Kind;
 
 /// A Secret that is not ours, taken over because the owner asked for it: record and value come with the first store.
 ///

@@ -10,9 +10,9 @@ use kube::api::DynamicObject;
 use lifecycle::{Holder, IssuedId, Role, SecretName, SecretUid, Stored, Version};
 use serde::Deserialize;
 
-use super::super::Kind;
 use super::content::{digest_of, is_filled, our_data};
 use crate::engine::names;
+use crate::rotation::Kind;
 
 /// Whether what a Secret says of its place and its owner is so. What is not said at all, as by an earlier Keyward, does not
 /// count against it.
