@@ -186,6 +186,31 @@ impl Step {
         }
     }
 
+    /// Whether a refusal of this step ends the pass, and the queue tries again: it is what the failure would be written
+    /// down with, or nothing may be written down before it is done.
+    pub fn ends_the_pass_when_refused(&self) -> bool {
+        match self {
+            Self::Record { .. }
+            | Self::Mirror
+            | Self::TakeOver { .. }
+            | Self::Unprotect { .. }
+            | Self::Unguard => true,
+            Self::Draft(_)
+            | Self::Claim { .. }
+            | Self::Mint(_)
+            | Self::Store(_)
+            | Self::Fence { .. }
+            | Self::Revoke { .. }
+            | Self::Sweep { .. }
+            | Self::Release { .. }
+            | Self::Discard { .. }
+            | Self::LetGo { .. }
+            | Self::Mend { .. }
+            | Self::Annotate
+            | Self::Warn { .. } => false,
+        }
+    }
+
     /// A short name for logs and metrics.
     pub fn name(&self) -> &'static str {
         match self {

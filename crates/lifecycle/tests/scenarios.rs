@@ -80,7 +80,7 @@ fn a_step_that_failed_is_not_repeated_before_its_pause_is_over() {
         let Next::Do(step) = decide(&facts).next else {
             continue;
         };
-        if is_paced_elsewhere(&step) {
+        if step.ends_the_pass_when_refused() {
             continue;
         }
         let trouble = Trouble::new(TroubleKind::Cluster, "refused");
@@ -101,29 +101,6 @@ fn a_step_that_failed_is_not_repeated_before_its_pause_is_over() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-fn is_paced_elsewhere(step: &Step) -> bool {
-    match step {
-        Step::Record { .. }
-        | Step::Mirror
-        | Step::TakeOver { .. }
-        | Step::Unprotect { .. }
-        | Step::Unguard => true,
-        Step::Draft(_)
-        | Step::Claim { .. }
-        | Step::Mint(_)
-        | Step::Store(_)
-        | Step::Fence { .. }
-        | Step::Revoke { .. }
-        | Step::Sweep { .. }
-        | Step::Release { .. }
-        | Step::Discard { .. }
-        | Step::LetGo { .. }
-        | Step::Mend { .. }
-        | Step::Annotate
-        | Step::Warn { .. } => false,
-    }
 }
 
 /// Reasons that never come out of `decide`, and why.

@@ -153,7 +153,7 @@ async fn run_until_rest(
                     continue;
                 }
                 match &decision.next {
-                    Next::Do(step) if !is_for_the_queue(step) => {
+                    Next::Do(step) if !step.ends_the_pass_when_refused() => {
                         // Whoever is always faster at this one holds up nothing else.
                         outrun = 0;
                         let trouble = blocked::trouble_with(observed, step, &fault);
@@ -254,7 +254,7 @@ async fn perform(
         Err(fault @ (Fault::Outrun(_) | Fault::Deposed(_) | Fault::Past)) => Err(fault),
         Err(fault @ (Fault::Refused { .. } | Fault::Unchanged(_) | Fault::Issuer(_))) => {
             say_it_failed(decision, &fault);
-            if is_for_the_queue(step) {
+            if step.ends_the_pass_when_refused() {
                 return Err(fault);
             }
             let trouble = blocked::trouble_with(observed, step, &fault);
@@ -273,31 +273,6 @@ fn puts_back(step: &Step) -> bool {
 
 fn say_it_failed(decision: &Decision, fault: &Fault) {
     tracing::warn!(reason = decision.because.code(), trouble = %fault, "failed");
-}
-
-/// Whether a refusal of this step ends the pass: it is what the failure would be written down with, or nothing may be
-/// written down before it is done.
-fn is_for_the_queue(step: &Step) -> bool {
-    match step {
-        Step::Record { .. }
-        | Step::Mirror
-        | Step::TakeOver { .. }
-        | Step::Unprotect { .. }
-        | Step::Unguard => true,
-        Step::Draft(_)
-        | Step::Claim { .. }
-        | Step::Mint(_)
-        | Step::Store(_)
-        | Step::Fence { .. }
-        | Step::Revoke { .. }
-        | Step::Sweep { .. }
-        | Step::Release { .. }
-        | Step::Discard { .. }
-        | Step::LetGo { .. }
-        | Step::Mend { .. }
-        | Step::Annotate
-        | Step::Warn { .. } => false,
-    }
 }
 
 /// Says in status that it ended like this; if that cannot be written either, an event has it.
