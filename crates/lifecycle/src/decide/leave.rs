@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use super::mint::answer;
-use super::recover::{discard, let_lookalikes_go};
 use super::retire::{give_back, release, retire_the_superseded, stays};
 use super::scene::{Choice, Scene, Waits, entry_of, is_blank, is_draft, listing};
+use super::strays::{discard, let_lookalikes_go};
 use super::sweep::sweep;
 use crate::schedule::later;
 use crate::{

@@ -2,7 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::mint::{answer, bump, holds, reserve};
+use super::give_up::bump;
+use super::mint::{answer, holds, reserve};
 use super::scene::{Choice, Scene, Waits};
 use crate::schedule::{later, reason_for};
 use crate::{

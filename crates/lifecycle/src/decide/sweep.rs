@@ -1,6 +1,6 @@
 //! Credentials that bear our mark and that no record explains.
 
-use super::mint::is_stored_nowhere;
+use super::give_up::is_stored_nowhere;
 use super::scene::{Choice, Scene, Waits};
 use crate::{Because, Issued, Purpose, Question, Role, Step, Version};
 
