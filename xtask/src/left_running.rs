@@ -81,7 +81,12 @@ mod tests {
         command.arg("60");
         this.mark(&mut command);
         let mut left = command.spawn().unwrap();
-        let found = this.left();
+        // For a moment after its start a process has neither environment nor command line.
+        let begun = Instant::now();
+        let mut found = this.left();
+        while found.is_empty() && begun.elapsed() < PATIENCE {
+            found = this.left();
+        }
         let others = other.left();
         left.kill().unwrap();
         left.wait().unwrap();
