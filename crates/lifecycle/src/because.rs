@@ -11,12 +11,12 @@ pub enum Severity {
     Underway,
     /// Something failed; it is tried again.
     Trouble,
-    /// It will not come right by itself.
+    /// Somebody has to act.
     NeedsAPerson,
 }
 
 /// Every reason once: condition reason, event reason, metric label, log field, `keyward explain` and the reference page
-/// all come from this table. Each line says what is so, and then what ends it and whose move that is.
+/// all come from this table. Each line says what is so, and then what ends it and who has to act.
 macro_rules! reasons {
     ($($name:ident: $severity:ident = $text:literal => $ends:literal),+ $(,)?) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ macro_rules! reasons {
                 match self { $(Self::$name => $text),+ }
             }
 
-            /// What ends it, and whose move that is.
+            /// What ends it, and who has to act.
             pub const fn ends(self) -> &'static str {
                 match self { $(Self::$name => $ends),+ }
             }
@@ -95,7 +95,7 @@ reasons! {
         => "Keyward revokes it when the overlap ends",
     InGrace: Underway = "an old version is kept until its grace period ends"
         => "Keyward revokes it then",
-    KeptForRollback: Underway = "the previous version is kept so that it can be gone back to"
+    KeptForRollback: Underway = "the previous version is kept so that somebody can go back to it"
         => "Keyward revokes it when that time is over",
     AwaitingExpiry: Underway = "an old version is kept until it expires by itself"
         => "Keyward cleans up after it then",
@@ -111,7 +111,7 @@ reasons! {
         => "Keyward revokes it by itself",
     Expired: Underway = "the old version has expired"
         => "Keyward cleans up after it by itself",
-    EmergencyRevoke: Underway = "somebody asked for an emergency revoke, past all holders"
+    EmergencyRevoke: Underway = "somebody asked for an emergency revoke, regardless of holders"
         => "Keyward revokes everything that existed then, and makes a new version",
     RevokeConfirmed: Underway = "the issuer confirmed that the old version is gone"
         => "Keyward cleans up after it by itself",
@@ -194,7 +194,7 @@ reasons! {
         => "correct the schedule: five fields, as in cron",
     LoginMissing: NeedsAPerson = "the login for the issuer is missing or cannot be used"
         => "put it into the Secret that the spec names",
-    IssuerMissing: NeedsAPerson = "it is not known where the issuer is"
+    IssuerMissing: NeedsAPerson = "Keyward does not know where the issuer is"
         => "create or correct the resource that says where the issuer is",
     IssuerNotReady: Underway = "the issuer is not ready yet"
         => "Keyward goes on as soon as it is",

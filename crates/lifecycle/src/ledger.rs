@@ -44,13 +44,13 @@ pub struct Ledger {
     /// A mint may have gone astray: look for leftovers at the issuer at this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sweep_at: Option<Timestamp>,
-    /// Where that may have been, beside where the spec points now: each is looked at until a look there found nothing.
+    /// Where that may have been, beside where the spec points now: each is checked until nothing is found there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub astray: Vec<Arc<str>>,
     /// The life that this resource had under another uid, before it was restored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub former: Option<Box<Former>>,
-    /// How often the Secret was made anew lately: two who both want to write it must not make us mint in a loop.
+    /// How often the Secret was made again lately: two who both want to write it must not make us mint in a loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repairs: Option<Repairs>,
 }
@@ -111,7 +111,7 @@ impl Ledger {
 /// More places than anybody moves a credential through before one of them is looked at. An annotation is finite.
 const MOST_ASTRAY: usize = 16;
 
-/// Repairs of the current version's Secret, close upon each other.
+/// Repairs of the current version's Secret in quick succession.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Repairs {
     pub count: u32,
@@ -175,7 +175,7 @@ pub struct Intent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Arc<str>>,
     /// Where we choose the value: a digest of the one that was chosen, written down before its draft is stored. A draft
-    /// with another value is somebody else's work, and must not become a credential whose value he knows.
+    /// with another value is somebody else's work, and must not become a credential whose value they know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen: Option<Fingerprint>,
 }

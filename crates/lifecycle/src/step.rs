@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Because, IssuedId, Ledger, Purpose, SecretName, SecretUid, Version, Wait};
 
-/// What to do now, why, and what is being waited for meanwhile.
+/// What to do now, why, and what is being waited for in the meantime.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     pub next: Next,
@@ -108,11 +108,11 @@ pub enum Step {
         uid: SecretUid,
         version: Version,
     },
-    /// Takes the protection off a Secret of a predecessor in which nothing can be a version, only if it is still as it was
-    /// read.
+    /// Takes the protection off a Secret of a predecessor in which nothing can be a version, only if it is still as it
+    /// was read.
     Unprotect { secret: SecretName, uid: SecretUid },
-    /// Puts back what somebody took off the Secret of a version: record, owner, our finalizer. Only if it is still as it was
-    /// read. That somebody forbids it holds nothing else up.
+    /// Puts back what somebody took off the Secret of a version: record, owner, our finalizer. Only if it is still as
+    /// it was read. That somebody forbids it holds nothing else up.
     Mend {
         secret: SecretName,
         uid: SecretUid,

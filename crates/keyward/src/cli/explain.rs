@@ -22,7 +22,7 @@ use crate::engine::world::Clock;
 use crate::engine::{Context, Engine, Key, Options, Thought};
 use crate::rotation::explain::{self as rotation, Explained};
 
-/// Explain one resource: what is so, what happens next and why, and who must act
+/// Explain one resource: how things stand, what happens next and why, and who must act
 ///
 /// Looks at the resource and its Secrets as the operator would, calls the same rules, and does nothing.
 #[derive(Debug, Args)]
@@ -32,13 +32,13 @@ use crate::rotation::explain::{self as rotation, Explained};
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     target: TargetArgs,
-    /// Put the questions that come up to the issuer, with the login of the resource
+    /// Ask the issuer whatever needs asking, with the resource's login
     #[arg(long)]
     ask_issuer: bool,
-    /// With --ask-issuer: speak without TLS where the issuer's address says so, as `keyward run` has it
+    /// With --ask-issuer: connect without TLS where the issuer's address says so, as with `keyward run`
     #[arg(long, env = "KEYWARD_ALLOW_PLAIN_HTTP")]
     allow_plain_http: bool,
-    /// With --ask-issuer: a GitLab that may be asked, as `keyward run` has it [default: only gitlab.com]
+    /// With --ask-issuer: a GitLab that may be asked, as with `keyward run` [default: only gitlab.com]
     #[arg(
         long,
         value_name = "URL",
@@ -46,8 +46,8 @@ pub(crate) struct ExplainArgs {
         env = "KEYWARD_ALLOW_BASE_URL"
     )]
     allow_base_url: Vec<BaseUrl>,
-    /// With --ask-issuer: a Keystone that may be asked, as `keyward run` has it [default: only Services of the KeystoneAPI's
-    /// own namespace]
+    /// With --ask-issuer: a Keystone that may be asked, as with `keyward run` [default: only Services of the
+    /// KeystoneAPI's own namespace]
     #[arg(
         long,
         value_name = "URL",
@@ -127,7 +127,7 @@ impl LastWords {
 }
 
 pub(crate) async fn run(args: ExplainArgs) -> Result<(), Failure> {
-    // A login goes only where a person says, whatever a resource says. Who asks nobody need not be told.
+    // A login goes only where a person says, whatever a resource says. Without --ask-issuer there is nothing to say.
     let reach = if args.ask_issuer {
         Reach {
             plain_http: args.allow_plain_http,

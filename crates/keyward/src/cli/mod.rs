@@ -31,8 +31,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use exit::{Exit, Failure};
 
-/// Keeps credentials that other systems issue: mints them, hands them over, waits until nobody uses the old one, and
-/// only then revokes it.
+/// Looks after credentials that other systems issue: mints them, hands them over, waits until nobody uses the old one,
+/// and only then revokes it.
 #[derive(Debug, Parser)]
 #[command(name = "keyward", version, after_long_help = exit::in_help(), disable_help_subcommand = true)]
 struct Cli {

@@ -21,9 +21,9 @@ use crate::engine::world::Clock;
 /// How often the resource is looked at while waiting.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// Replace a credential by a new one now
+/// Replace a credential with a new one now
 ///
-/// Consumers are handed the new version; the old one is revoked when nobody holds it any more.
+/// Consumers get the new version; the old one is revoked once nobody holds it any more.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  keyward rotate democredential/db\n  keyward rotate democred/db -n team-a --wait --timeout 5m"
@@ -110,7 +110,7 @@ pub(crate) async fn run(args: RotateArgs) -> Result<(), Failure> {
     args.output.print(&rotation, |_| String::new())
 }
 
-/// Asking for what nobody will do helps nobody.
+/// It is no use to ask for what nobody will do.
 fn refuse_if_idle(target: &Target, object: &DynamicObject) -> Result<(), Failure> {
     if object
         .annotations()
@@ -250,7 +250,7 @@ fn in_vain(
         )
     } else {
         format!(
-            "the request stands, and is carried out as soon as it can be; `keyward explain {} -n {}` says what that hangs on",
+            "the request stands, and is carried out as soon as it can be; `keyward explain {} -n {}` says what it depends on",
             target.as_argument(),
             target.namespace
         )

@@ -32,8 +32,8 @@ const SETTLING: Duration = Duration::from_secs(3);
 
 /// Run the operator
 ///
-/// Watches the resources of the chosen controllers and keeps their credentials: mints, hands over, waits until nobody
-/// uses the old one, revokes. It may be stopped and killed at any time.
+/// Watches the resources of the chosen controllers and looks after their credentials: mints, hands over, waits until
+/// nobody uses the old one, revokes. It may be stopped and killed at any time.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  keyward run --controllers demo\n  keyward run --controllers demo --namespaces team-a,team-b --log-format json\n  KEYWARD_CONTROLLERS=demo KEYWARD_LISTEN=off keyward run"
@@ -58,7 +58,7 @@ pub(crate) struct RunArgs {
     /// Address for /livez, /readyz and /metrics, or `off`
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = listen, env = "KEYWARD_LISTEN")]
     listen: Listen,
-    /// Form of the logs
+    /// Log format
     #[arg(
         long,
         value_enum,
@@ -79,10 +79,10 @@ pub(crate) struct RunArgs {
     /// Most of them wait for their issuer: the more there are, the more share a list of what it has issued
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=1024), env = "KEYWARD_CONCURRENCY")]
     concurrency: u16,
-    /// Requests under way at once per issuer, and four more that only revokes have
+    /// Concurrent requests per issuer, plus four more that are kept for revokes
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024), env = "KEYWARD_PER_ISSUER")]
     per_issuer: u16,
-    /// Speak to issuers without TLS where their address says so. Passwords then travel in the open
+    /// Connect to issuers without TLS where their address says so. Passwords then travel unencrypted
     #[arg(long, env = "KEYWARD_ALLOW_PLAIN_HTTP")]
     allow_plain_http: bool,
     /// A GitLab that resources may name, with everything below its path; may be given several times [default: only
@@ -109,7 +109,7 @@ pub(crate) struct RunArgs {
     /// How long to try to reach the API server at the start before giving up
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = super::duration, env = "KEYWARD_START_TIMEOUT")]
     start_timeout: Duration,
-    /// Take turns with other replicas by a Lease [default: on in a cluster, off elsewhere]
+    /// Elect a leader among replicas with a Lease [default: on in a cluster, off elsewhere]
     #[arg(
         long,
         value_enum,
@@ -136,7 +136,7 @@ pub(crate) struct RunArgs {
         help_heading = "Lease"
     )]
     lease_name: String,
-    /// How long a claim lasts without renewal
+    /// How long the Lease lasts without renewal
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = super::duration, env = "KEYWARD_LEASE_DURATION", help_heading = "Lease")]
     lease_duration: Duration,
     #[command(flatten)]
@@ -201,7 +201,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
                 tracing::info!("stopped");
                 Ok(())
             }
-            // Nothing is lost: whoever starts us again starts a process that looks at the world anew.
+            // Nothing is lost: whoever starts us again starts a process that takes a fresh look at the world.
             Ok(()) | Err(_) => Err(Failure::new(Exit::Failed, "the operator ended by itself; start it again")),
         },
         () = farewell => {

@@ -12,7 +12,7 @@ use crate::engine::names;
 
 /// Stop all work on a resource until it is resumed
 ///
-/// Nothing is minted, revoked or deleted for it meanwhile; what consumers hold goes on working.
+/// Nothing is minted, revoked or deleted for it in the meantime; what consumers hold keeps working.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  keyward suspend democredential/db\n  keyward suspend democred/db -n team-a"
@@ -24,7 +24,7 @@ pub(crate) struct SuspendArgs {
     output: OutputArgs,
 }
 
-/// Take up work on a suspended resource again
+/// Resume work on a suspended resource
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  keyward resume democredential/db\n  keyward resume democred/db -n team-a"

@@ -119,7 +119,7 @@ pub(crate) fn rotation_among(guests: &[Guest]) -> Option<&Arc<dyn Kind>> {
 }
 
 impl TargetArgs {
-    /// For who asks no issuer anything.
+    /// For commands that ask no issuer anything.
     pub(crate) async fn find(&self) -> Result<Target, Failure> {
         self.find_reaching(&Reach::anything()).await
     }
@@ -130,7 +130,7 @@ impl TargetArgs {
         let Some(kind) = rotation_among(&target.guests).cloned() else {
             let text = format!("{target} has no credential of its own that could be rotated");
             return Err(Failure::new(Exit::Usage, text).hint(format!(
-                "`keyward explain {} -n {}` says what is done for it",
+                "`keyward explain {} -n {}` says what Keyward does for it",
                 target.as_argument(),
                 target.namespace
             )));

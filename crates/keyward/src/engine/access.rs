@@ -54,7 +54,7 @@ pub trait Access: Send + Sync + fmt::Debug {
 /// Why no source could be opened.
 #[derive(Debug)]
 pub enum Closed {
-    /// Something is missing or wrong that a person, or time, can mend.
+    /// Something is missing or wrong that a person, or time, can fix.
     Refused(Refusal),
     Fault(Fault),
 }
@@ -133,7 +133,7 @@ impl World {
             return Ok(reached);
         }
         let one_at_a_time = self.logins.opening(&slot);
-        // Who finds somebody opening it waits for the outcome. If there is none to share, all go on side by side.
+        // Whoever finds somebody opening it waits for the outcome. If there is none to share, all go on in parallel.
         let opening = one_at_a_time.try_lock();
         if opening.is_err() {
             drop(one_at_a_time.lock().await);

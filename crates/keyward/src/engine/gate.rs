@@ -1,7 +1,7 @@
-//! A gate with so many permits, and those who wait before it.
+//! A gate with a number of permits, and those who wait for one.
 //!
-//! Namespaces are let in by turns. Within one, whose pass began earlier is let in earlier, at whatever step it is.
-//! Otherwise all who begin together would take each step together: nothing would reach an issuer before everybody was
+//! Namespaces are let in by turns. Within one, the pass that began earlier is let in earlier, whatever step it is at.
+//! Otherwise all that begin together would take each step together: nothing would reach an issuer before everybody was
 //! read, and the first would be done with the last.
 //!
 //! Beyond the permits for everybody there are a few that a crowd cannot take: at an issuer for revokes, at the API server
@@ -143,7 +143,7 @@ impl Gate {
     }
 }
 
-/// Who has stopped waiting is passed over.
+/// Whoever has stopped waiting is skipped.
 fn first_who_waits(line: &mut InOrder) -> Option<Waiting> {
     std::iter::from_fn(|| line.pop_first())
         .map(|(_, waiting)| waiting)

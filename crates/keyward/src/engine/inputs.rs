@@ -1,7 +1,7 @@
 //! What was read to get somewhere, and who must hear when it changes.
 //!
 //! Whoever reads something through a [`Reader`](super::Reader) depends on it. A change that a watch shows wakes those who
-//! do, wherever they are; who reads nothing is woken by nothing.
+//! do, wherever they are; whoever reads nothing is woken by nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -111,7 +111,7 @@ impl Dependents {
         }
     }
 
-    /// This one is no more: nothing wakes it.
+    /// This one no longer exists: nothing wakes it.
     pub fn forget(&self, user: &Key) {
         let mut alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
         alone.remove(user);

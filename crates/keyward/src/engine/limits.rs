@@ -1,7 +1,7 @@
 //! How much at once: a gate per issuer, so that a slow one holds up only its own, and one for the API server.
 //!
 //! Far more resources are worked on at once than either lets through. Those that wait here cost nothing, and an issuer
-//! whose lists serve everybody who waits for one is asked for the fewer of them.
+//! whose lists serve everybody who waits for one is asked for fewer of them.
 //!
 //! An issuer that says "too many requests, wait" is left alone for that long by those it means ([`super::pauses`]).
 
@@ -40,8 +40,8 @@ impl Limits {
         self.api_server.enter("", Lane::Other).await.ok()
     }
 
-    /// Waits for a permit at this issuer. Who waits when it asks this login to wait is sent away like everybody who comes
-    /// with it later.
+    /// Waits for a permit at this issuer. Whoever waits when it asks this login to wait is sent away like everybody who
+    /// comes with it later.
     pub async fn enter(
         &self,
         place: &str,

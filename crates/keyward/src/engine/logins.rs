@@ -69,7 +69,7 @@ struct Recognised {
     asked: Instant,
 }
 
-/// Made anew in every process and never shown: without it a digest says nothing about the value.
+/// Made again in every process and never shown: without it a digest says nothing about the value.
 struct Salt([u8; 32]);
 
 /// A salted digest. It stays in memory; what is written down is the version of a Secret, which is no secret.
@@ -112,7 +112,7 @@ impl Logins {
             .cloned()
     }
 
-    /// This has changed: what was opened with it is opened anew.
+    /// This has changed: what was opened with it is opened again.
     pub(super) fn changed(&self, input: &Input) {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         for opened in opened.values_mut() {

@@ -55,7 +55,7 @@ impl Passes {
         });
     }
 
-    /// Begins whatever is next in line, for ever.
+    /// Begins whatever is next in line, forever.
     pub(super) async fn begin_all(&self, world: &Arc<World>) {
         loop {
             while let Some(taken) = world.queue.take() {

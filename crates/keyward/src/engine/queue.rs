@@ -3,8 +3,9 @@
 //! A resource is worked on by one pass at a time. Watch events only wake, and an event that shows nothing newer than
 //! what the last pass itself saw or wrote wakes nobody: this is what makes a resting credential cost nothing.
 //!
-//! There is a line for each namespace and in it one for each issuer, served in turns, each first come first served. Whose
-//! namespace or issuer has its share under way ([`super::shares`]) stays in line, and others go first.
+//! There is a line for each namespace and in it one for each issuer, served in turns, each first come first served. A
+//! resource whose namespace or issuer has its full share under way ([`super::shares`]) stays in line, and others go
+//! first.
 
 mod state;
 
@@ -124,7 +125,7 @@ impl Queue {
         self.lock().owners.get(uid).cloned()
     }
 
-    /// This Secret is no more.
+    /// This Secret no longer exists.
     pub fn forget_secret(&self, uid: &str) {
         self.lock().owners.remove(uid);
     }
@@ -239,8 +240,8 @@ impl Queue {
         self.ready.notify_one();
     }
 
-    /// The pass is over. Events that came meanwhile and show something newer put it back in line at once. `false`: it is
-    /// forgotten.
+    /// The pass is over. Events that came in the meantime and show something newer put it back in line at once.
+    /// `false`: it is forgotten.
     pub fn finish(&self, taken: Taken, then: &Then) -> bool {
         let key = &taken.key.clone();
         let mut inner = self.lock();
@@ -308,7 +309,7 @@ impl Queue {
         None
     }
 
-    /// A watch listed everything anew: what was known and is not among it went while nobody looked.
+    /// A watch listed everything again: what was known and is not among it went while nobody looked.
     pub fn relisted(&self, controller: usize, namespace: Option<&str>, there: &HashSet<Key>) {
         let missed: Vec<Key> = {
             let inner = self.lock();

@@ -1,7 +1,7 @@
-//! Status: each controller's part of it, written only if it is not so already.
+//! Status: each controller's part of it, written only if it differs.
 //!
 //! Two controllers may share one object, and somebody else's operator may write to it too. What each of them owns is
-//! declared; all else stays as it stands. Conditions are one list, of which each owns the types that it declared.
+//! declared; everything else stays as it is. Conditions are one list, of which each owns the types that it declared.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,5 @@
-//! Telling how it stands, for controllers whose conditions all come of one reason: status, and an event when it is news.
+//! Reporting how things stand, for controllers whose conditions all come from one reason: status, and an event when it
+//! is news.
 
 use kube::ResourceExt;
 use kube::api::DynamicObject;

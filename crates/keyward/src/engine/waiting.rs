@@ -1,6 +1,6 @@
-//! What resources wait for that is neither theirs nor on the way to their issuer, and who waits for it.
+//! What resources wait for that is neither theirs nor needed to reach their issuer, and who waits for it.
 //!
-//! Such a kind need not be installed, and what it tells matters to nobody but those who wait. So it is watched only
+//! Such a kind need not be installed, and it matters only to those who wait. So it is watched only
 //! where and while somebody does. A watch that fails costs time and nothing else: whoever waits looks again now and
 //! then by itself.
 

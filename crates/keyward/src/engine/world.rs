@@ -28,8 +28,8 @@ use crate::telemetry::{Push, Telemetry};
 #[derive(Debug, Clone)]
 pub struct Options {
     pub scope: Scope,
-    /// Resources of one namespace that are worked on at once at one issuer. Most of them wait, for a permit there or at the
-    /// API server. A namespace or an issuer may have twice as many, all together eight times as many.
+    /// Resources of one namespace that are worked on at once at one issuer. Most of them wait, for a permit there or at
+    /// the API server. A namespace or an issuer may have twice as many, all together eight times as many.
     pub concurrency: usize,
     /// Requests under way per issuer.
     pub per_issuer: usize,
@@ -203,10 +203,11 @@ impl World {
         entered.map_err(|paused| sent_away(act, paused))
     }
 
-    /// As [`World::at_issuer`], for a caller that has a permit already, and for what is no load on the issuer while it waits.
+    /// As [`World::at_issuer`], for a caller that has a permit already, and for what is no load on the issuer while it
+    /// waits.
     ///
-    /// *Guarantees:* nothing is sent while the issuer has asked this login to wait. Its "wait" to this request is a "wait"
-    /// to all that follow with the same login; to a second login, one for all.
+    /// *Guarantees:* nothing is sent while the issuer has asked this login to wait. Its "wait" to this request is a
+    /// "wait" to all that follow with the same login; to a second login, one for all.
     pub async fn at_issuer_unlimited<T>(
         &self,
         source: &Arc<dyn Source>,
@@ -253,7 +254,7 @@ impl World {
         result
     }
 
-    /// What wakes a resource that is no more.
+    /// What wakes a resource that no longer exists.
     pub fn forget(&self, key: &Key) {
         self.inputs.forget(key);
         self.taken_names.forget(key);
@@ -264,7 +265,7 @@ impl World {
         self.leadership.lasts(Duration::ZERO)
     }
 
-    /// Why the lease cannot be had, where it is not for another having it.
+    /// Why the lease cannot be acquired, unless another replica has it.
     pub fn trouble_with_lease(&self) -> Option<String> {
         self.leadership.trouble()
     }
@@ -278,7 +279,7 @@ impl World {
     /// soon as one is late by a sixth.
     ///
     /// A request that takes longer than that may be under way when somebody else leads. That is the case of a process
-    /// that died in the midst of it, which the rules expect: what it makes bears a mark, and what it ends is over.
+    /// that died half-way, which the rules expect: what it makes bears a mark, and what it ends is over.
     /// Everything else that a pass writes is refused if somebody else wrote before, or creates a Secret under a name that
     /// only its version has.
     pub fn may_begin(&self, act: &'static str) -> Result<(), Fault> {

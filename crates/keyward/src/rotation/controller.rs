@@ -82,8 +82,8 @@ impl Rotation {
         Ok(outcome)
     }
 
-    /// Looks for what resources of this name left that are not there, and puts it in line. `seen`: those of them that this
-    /// process saw itself. Of others it has only the word of a Secret.
+    /// Looks for what resources of this name left that are not there, and puts it in line. `seen`: those of them that
+    /// this process saw itself. Of others it has only the word of a Secret.
     async fn look_for_remains(
         &self,
         world: &World,
@@ -153,7 +153,7 @@ fn after_its_end(world: &World, key: &Key, memory: &mut Memory) -> Outcome {
     }
 }
 
-/// What counts or wakes a resource that is no more.
+/// What counts or wakes a resource that no longer exists.
 fn forget(world: &World, key: &Key) {
     world.telemetry.rotations.forget(key);
     world.forget(key);

@@ -96,8 +96,8 @@ fn made_elsewhere(observed: &Observation, version: Version) -> bool {
     home.is_some_and(|home| access.place(&home) != access.place(&observed.object))
 }
 
-/// What a draft was to be asked for with, by the spec that it records: whoever may write it may write another, which leads
-/// elsewhere.
+/// What a draft was meant to be requested with, by the spec that it records: whoever may write it may write another,
+/// which leads elsewhere.
 fn asked_with(observed: &Observation, draft: &Secret) -> Option<Fingerprint> {
     let mut object = observed.object.clone();
     secrets::made_of(&draft.metadata)?.restore(observed.kind.as_ref(), &mut object);
@@ -108,9 +108,9 @@ fn asked_with(observed: &Observation, draft: &Secret) -> Option<Fingerprint> {
     ))
 }
 
-/// What a Secret says of itself, but for its number where the ledger has that very Secret, or what is in it, under another:
-/// whoever may write the Secret may write a number. Which of them is right the issuer's mark tells. Until it does the
-/// ledger's word stands, for who holds the Secret holds that version.
+/// What a Secret says of itself, except its number where the ledger has that very Secret, or what is in it, under
+/// another: whoever may write the Secret may write a number. Which of them is right the issuer's mark tells. Until it
+/// does the ledger's word stands, for whoever holds the Secret holds that version.
 pub(super) fn as_recorded(
     observed: &Observation,
     ledger: Option<&Ledger>,
@@ -134,7 +134,8 @@ pub(super) fn as_recorded(
     Some(one)
 }
 
-/// What the annotation says, where it is about this resource. Ids that an earlier Keyward recorded by less are whole here.
+/// What the annotation says, where it is about this resource. Ids that an earlier Keyward recorded by less are whole
+/// here.
 pub(super) fn read_ledger(observed: &Observation) -> LedgerState {
     let note = observed.object.annotations().get(names::LEDGER);
     let anothers = |entry: &Entry| {

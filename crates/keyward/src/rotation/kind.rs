@@ -18,7 +18,7 @@ use crate::engine::reader::Reader;
 use crate::engine::rights::Right;
 use crate::engine::trouble::Fault;
 
-/// What sets one kind apart: its spec, its status, its names. Everything else is the engine's.
+/// What is special about one kind: its spec, its status, its names. Everything else is the engine's.
 #[async_trait]
 pub trait Kind: Send + Sync + fmt::Debug {
     /// What is so of it whatever its resources say.
@@ -257,7 +257,7 @@ pub struct Wish {
     pub order: serde_json::Value,
     /// In place: the Secret to write.
     pub target: Option<SecretName>,
-    /// In place: a Secret of that name that is not ours may be taken over.
+    /// In place: a Secret of that name that is not ours may be adopted.
     pub adopt: bool,
     /// In place: the keys of that Secret that are ours. None: all of them.
     pub keys: Vec<String>,

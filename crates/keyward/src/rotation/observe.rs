@@ -40,7 +40,7 @@ impl World {
 }
 
 /// Reads everything a decision needs: first the resource, then its Secrets, so that a Secret is never older than the
-/// ledger that speaks of it. `None`: there is nothing to do, the resource is gone and nothing of its is known.
+/// ledger that speaks of it. `None`: there is nothing to do, the resource is gone and nothing is known of what it had.
 pub async fn observe(
     context: &Context<'_>,
     kind: &Arc<dyn Kind>,
@@ -117,8 +117,8 @@ pub async fn observe(
     }))
 }
 
-/// Whether somebody else may have written this ledger, as who puts an old one back: it is not the one that the last pass
-/// left, or status names a Secret that it knows nothing of. Then there may be more than it says.
+/// Whether somebody else may have written this ledger, as when somebody puts an old one back: it is not the one that
+/// the last pass left, or status names a Secret that it knows nothing of. Then there may be more than it says.
 fn is_doubtful(kind: &dyn Kind, object: &DynamicObject, memory: &Memory) -> bool {
     let ledger = object.annotations().get(names::LEDGER);
     let is_left = memory.ledger == Some(digest_of(ledger));
@@ -152,7 +152,7 @@ pub async fn look_again(world: &World, key: &Key, observed: &mut Observation) ->
                 refuse_the_past(&observed.horizon, &object, &own.secrets)?;
             }
             observed.saw_own(own);
-            // Of one that was made anew under this name, nothing that is known here is so.
+            // Nothing known here holds for one that was made again under this name.
             let spec_of = |object: &DynamicObject| (object.uid(), object.metadata.generation);
             observed.edited |= spec_of(&object) != spec_of(&observed.object);
             observed.saw_object(object);

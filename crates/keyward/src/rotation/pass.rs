@@ -34,7 +34,7 @@ pub(super) enum Ending {
     Rest { wake: Option<Timestamp> },
     /// Take it up again soon.
     Again,
-    /// The resource is gone and nothing of its is left.
+    /// The resource is gone and nothing that belonged to it is left.
     Gone,
     /// Our finalizer is off: look for what may have outlived it.
     Departed { uid: String },
@@ -170,7 +170,7 @@ async fn run_until_rest(
     Ok(Ending::Again)
 }
 
-/// The pass ends in the midst of it. What somebody has to do about it is told where that can still be written.
+/// The pass ends half-way. What somebody has to do about it is reported where that can still be written.
 async fn stop(
     world: &World,
     observed: &mut Observation,
@@ -205,7 +205,7 @@ fn comparison_is_over(observed: &Observation, decision: &Decision) -> bool {
     observed.compared && !failed && whole
 }
 
-/// What is being done: in every line that is logged meanwhile.
+/// What is being done: in every line that is logged in the meantime.
 fn span_of(step: &Step) -> Span {
     let version = step.version().map(|version| version.to_string());
     tracing::error_span!("step", step = step.name(), version)
@@ -307,7 +307,7 @@ async fn tell(world: &World, observed: &mut Observation, because: Because, detai
     }
 }
 
-/// What is gone has no status. That what it left waits for somebody is said in an event, once for each reason.
+/// What is gone has no status. If what it left waits for somebody, an event says so, once for each reason.
 async fn tell_of_what_is_left(world: &World, observed: &mut Observation, decision: &Decision) {
     let matters = |wait: &&Wait| !wait.on.is_empty() || events::worth_saying(wait.because);
     let wait = decision.waits.iter().find(matters);
@@ -321,7 +321,7 @@ async fn tell_of_what_is_left(world: &World, observed: &mut Observation, decisio
     }
 }
 
-/// At rest, status says what is so.
+/// At rest, status says how things stand.
 async fn rest(world: &World, observed: &mut Observation, decision: &Decision) -> Result<(), Fault> {
     if observed.gone {
         tell_of_what_is_left(world, observed, decision).await;

@@ -2,7 +2,7 @@
 //! by everybody who copies one: what the ledger records is known by name and uid, everything else has to agree with where
 //! it is, and what does not is left alone.
 //!
-//! Read as sparingly as can be: by name what the ledger knows, and a list of metadata only where something is in doubt.
+//! As little as possible is read: what the ledger knows by name, and a list of metadata only where something is in doubt.
 
 use std::collections::BTreeSet;
 
@@ -23,8 +23,8 @@ use crate::engine::world::World;
 /// Secrets in one page of a list.
 const PAGE: u32 = 250;
 
-/// More Secrets than any resource has of its own, in whatever state. Where there are more that say they are, its own cannot
-/// be told from them, and nothing may be concluded from what was looked at.
+/// More Secrets than any resource has of its own, in whatever state. Where there are more that say they are, its own
+/// cannot be told from them, and nothing may be concluded from what was looked at.
 const MOST: usize = 32;
 
 /// More than any credential needs. A Secret that is larger is not kept in memory, and is not ours.
@@ -157,7 +157,7 @@ fn sort_in(
         }
         return;
     };
-    // In place, the Secret is the owner's as much as ours: what he took off it is off.
+    // In place, the Secret is the owner's as much as ours: what they took off stays off.
     if kind.read(object).policy.delivery != Delivery::Versioned {
         if labelled {
             own.secrets.push(secret);
@@ -186,9 +186,9 @@ fn keeps(secret: &Secret, entry: &Entry) -> bool {
 }
 
 /// Whether a Secret that the ledger records, and whose own record is damaged, still says somewhere that it is this
-/// resource's. One trace is enough: to take it for gone would be to revoke what somebody may hold. But one that says whose
-/// it is, and nowhere names this resource, is that other's: the ledger is an annotation, and whoever may edit it must not
-/// get at the Secrets of others.
+/// resource's. One trace is enough: to take it for gone would be to revoke what somebody may hold. But one that says
+/// whose it is, and nowhere names this resource, is that other's: the ledger is an annotation, and whoever may edit it
+/// must not get at the Secrets of others.
 fn names_this(kind: &dyn Kind, object: &DynamicObject, secret: &Secret, entry: &Entry) -> bool {
     let uid = object.uid();
     let owners = secret.owner_references();
@@ -300,7 +300,7 @@ fn with_record(kind: &dyn Kind, object: &DynamicObject, secret: Secret, entry: &
 }
 
 /// The Secret as it would be with all that is ours on it; `None`: nothing is missing. What leaves is let go of piece by
-/// piece, and what was its owner's before is his to strip.
+/// piece, and what its owner had before is theirs to strip.
 fn put_back(
     kind: &dyn Kind,
     object: &DynamicObject,
@@ -318,9 +318,9 @@ fn put_back(
     (whole.metadata != secret.metadata).then_some(whole)
 }
 
-/// *Guarantees:* only our own labels, annotations, finalizer and owner reference are added, as the ledger has them, and only
-/// if nobody wrote the Secret since it was read. *If it dies here:* they are on, or are put on the next time. *Safe to
-/// repeat because* it writes what is there already.
+/// *Guarantees:* only our own labels, annotations, finalizer and owner reference are added, as the ledger has them, and
+/// only if nobody wrote the Secret since it was read. *If it dies here:* they are on, or are put on the next time.
+/// *Safe to repeat because* it writes what is there already.
 pub(super) async fn mend(
     world: &World,
     observed: &mut Observation,

@@ -1,4 +1,4 @@
-//! Saying: what status should be, as the rules see it.
+//! Reporting: what status should be, as the rules see it.
 
 use jiff::Timestamp;
 use kube::api::DynamicObject;
@@ -58,7 +58,7 @@ fn wanted(world: &World, observed: &Observation, decision: &Decision) -> Value {
     let status = observed.kind.voice().status(&report);
     match observed.ledger() {
         LedgerState::Is(_) | LedgerState::OfAnother(_) => status,
-        // What consumers were told last is all that they have until the ledger is made good.
+        // What consumers were told last is all that they have until the ledger is rebuilt.
         LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => {
             with_what_was_told(status, before)
         }

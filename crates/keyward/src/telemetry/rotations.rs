@@ -115,7 +115,7 @@ impl Rotations {
         self.with(labels, |rotation| rotation.times = times);
     }
 
-    /// The resource is no more.
+    /// The resource no longer exists.
     pub fn forget(&self, key: &Key) {
         self.all().remove(key);
     }

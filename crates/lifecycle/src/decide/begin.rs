@@ -186,7 +186,7 @@ pub(super) enum Window {
     IsShut,
     /// Another one is still there.
     IsOpen,
-    /// It is told to go first.
+    /// It has to go first.
     Closes(Choice),
 }
 

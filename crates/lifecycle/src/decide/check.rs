@@ -108,8 +108,9 @@ fn look_without_login(s: &Scene, current: &Entry, trouble: &Trouble) -> Choice {
     }
 }
 
-/// The issuer refused us just now. What consumers use may be dead too, as when the user is disabled, or live on, as when only
-/// the password changed; its own value tells which. Tried once in a pass, while the pass knows of the refusal.
+/// The issuer refused us just now. What consumers use may be dead too, as when the user is disabled, or live on, as
+/// when only the password changed; its own value tells which. Tried once in a pass, while the pass knows of the
+/// refusal.
 pub(super) fn try_the_current_when_we_are_refused(s: &Scene, _: &mut Waits) -> Option<Choice> {
     let current = s.ledger.current.as_ref()?;
     let there = |stored: &Stored| stored.intact && !stored.leaving;
@@ -148,7 +149,7 @@ fn refusal_in_this_pass<'a>(s: &Scene<'a>) -> Option<&'a Trouble> {
         .find(|trouble| is_refusal(trouble))
 }
 
-/// The issuer said no, in so many words. What has a reason of its own was said by somebody else.
+/// The issuer explicitly said no. What has a reason of its own was said by somebody else.
 fn is_refusal(trouble: &Trouble) -> bool {
     let refused = match trouble.kind {
         TroubleKind::Denied | TroubleKind::Rejected => true,
@@ -238,8 +239,8 @@ pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     }
 }
 
-/// When the issuer is looked at once more after a mint: not every issuer refuses a second credential of the same name, and
-/// of one that a doubled request made nobody was told. A process that began later looks at everything anyway.
+/// When the issuer is looked at once more after a mint: not every issuer refuses a second credential of the same name,
+/// and of one that a doubled request made nobody was told. A process that began later looks at everything anyway.
 fn twin_shows_at(s: &Scene, current: &Entry) -> Option<Timestamp> {
     let may_be = match s.facts.cluster.issuer.minting {
         Minting::ShownOnce => s.facts.cluster.issuer.lists,

@@ -8,7 +8,7 @@ use crate::{Because, Change, Minting, Purpose, Trouble, TroubleKind, Version, Wa
 pub(super) fn give_up_refused(s: &Scene, wanted: &Wanted) -> Choice {
     let trouble = Trouble::new(TroubleKind::Denied, "the new credential is refused");
     match s.facts.cluster.issuer.minting {
-        // A person provided it, or the old one is dead already: there is nothing to make anew.
+        // A person provided it, or the old one is dead already: there is nothing to make again.
         Minting::Provided | Minting::SelfRotating => {
             s.setback_because(Purpose::Mint, &trouble, Because::MintedButRefused)
         }
@@ -26,8 +26,8 @@ pub(super) fn give_up_refused(s: &Scene, wanted: &Wanted) -> Choice {
 }
 
 /// The API server does not take the value, and nobody else has it: it is good for nothing, so the attempt is given up,
-/// and what it made is an orphan from now on. Not if an earlier write of it may still land. Only where the old version still
-/// serves: what a credential was rotated into is kept and written until it is stored.
+/// and what it made is an orphan from now on. Not if an earlier write of it may still land. Only where the old version
+/// still serves: what a credential was rotated into is kept and written until it is stored.
 pub(super) fn give_up_what_cannot_be_stored(s: &Scene) -> Option<Choice> {
     let (Purpose::Mint, trouble) = s.facts.process.failed.as_ref()? else {
         return None;

@@ -1,4 +1,4 @@
-//! Who may still use a version that is on its way out, and how long that is waited for.
+//! Who may still use a version that is on its way out, and how long to wait for them.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -72,7 +72,8 @@ pub(super) fn past_holders(s: &Scene, entry: &Entry) -> Option<Because> {
     over.then_some(Because::GraceOver)
 }
 
-/// When a deadline has passed by our clock and by the issuer's. Ours may have jumped ahead: nobody is passed over for that.
+/// When a deadline has passed by our clock and by the issuer's. Ours may have jumped ahead: nobody is passed over for
+/// that.
 fn by_both_clocks(s: &Scene, deadline: Timestamp) -> Timestamp {
     later(deadline, s.facts.answers.behind)
 }

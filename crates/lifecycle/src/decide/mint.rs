@@ -206,7 +206,7 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
             waits.version_until(because, intent.version, Some(until));
             return None;
         };
-        // What is told of the credential meanwhile must be so: its value may be dead already.
+        // What is said of the credential in the meantime must be true: its value may already be dead.
         let detail = match answer(s.facts.answers.works.as_ref(), target.version) {
             None => return Some(Choice::ask(Question::Works(target.version), because)),
             Some(Ok(Verdict::Works)) => "the value in the Secret still works",
@@ -341,7 +341,7 @@ fn verify_then_store(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
 }
 
 fn store(s: &Scene, intent: &Intent) -> Choice {
-    // Somebody deleted the target: it cannot be written to any more, and must go before it can be made anew.
+    // Somebody deleted the target: it cannot be written to any more, and must go before it can be made again.
     match s.target() {
         Some(target) if target.leaving && target.guarded => release(target),
         // Somebody else keeps it. What is in it already is not written again; it is once more when there is a new one.

@@ -80,7 +80,7 @@ const POLICY: &[Check] = &[
 ///     },
 ///     "process": { "started": "2026-01-01T00:00:00Z" },
 /// }))?;
-/// // A resource never seen before: first of all, is anything of its already out there?
+/// // A resource never seen before: first of all, does it already have anything out there?
 /// assert_eq!(decide(&facts).next, Next::Ask(Question::Issued));
 /// # Ok::<(), serde_json::Error>(())
 /// ```

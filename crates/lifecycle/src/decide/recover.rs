@@ -1,4 +1,4 @@
-//! Making good what faults left behind.
+//! Repairing what faults left behind.
 
 use super::give_up::{give_up_a_name_that_is_taken, give_up_what_cannot_be_stored};
 use super::scene::{Choice, Origin, Scene, Waits, entry_of, is_blank, is_draft, listing};
@@ -112,14 +112,15 @@ fn renamed(s: &Scene, stored: &Stored) -> bool {
     if entry.is_kept_in(stored) {
         return !stored.disputed && stored.id.as_ref().is_some_and(|id| *id != entry.id);
     }
-    // What says that it is another's is not taken for the one that consumers were told of, if that is there.
+    // One that says it belongs to another resource does not pass for the one that consumers know, if that one is there.
     let told = s.resource.named.as_ref() == Some(&stored.name);
     let mut others = s.claimants(stored.version);
     !others.any(|other| entry.is_kept_in(other) && !(other.disputed && told))
 }
 
-/// A Secret with a number that the ledger never gave out, of which it cannot be shown that it is ours: what was in it may
-/// be dead. The number is spent all the same, so that no name is used twice; but only as far as a ledger may have gone back.
+/// A Secret with a number that the ledger never gave out, of which it cannot be shown that it is ours: what was in it
+/// may be dead. The number is spent all the same, so that no name is used twice; but only as far as a ledger may have
+/// gone back.
 pub(super) fn count_what_is_spent(s: &Scene, _: &mut Waits) -> Option<Choice> {
     if super::former::is_under_way(s) {
         return None;
@@ -138,7 +139,7 @@ pub(super) fn count_what_is_spent(s: &Scene, _: &mut Waits) -> Option<Choice> {
 }
 
 /// Every wait of a version on its way out counts from when it was superseded. One that somebody took that from waits from
-/// now on, and not for ever.
+/// now on, and not forever.
 pub(super) fn date_what_is_undated(s: &Scene, _: &mut Waits) -> Option<Choice> {
     let undated = |entry: &Entry| entry.superseded.is_none();
     if !s.ledger.retiring.iter().any(undated) {
@@ -157,9 +158,9 @@ const MOST_SPENT: u32 = 16;
 /// A ledger from what can be seen: the Secrets and the issuer's list.
 ///
 /// Current becomes the version that status names, else the highest; in either case only if its Secret is whole and the
-/// issuer still knows it, and the highest only if it bears our mark there. Of two Secrets that say they are one version the
-/// older is: a copy comes later. All others are put on their way out, in the usual order and with the usual care; what has no
-/// Secret is an orphan.
+/// issuer still knows it, and the highest only if it bears our mark there. Of two Secrets that say they are one version
+/// the older is: a copy comes later. All others are put on their way out, in the usual order and with the usual care;
+/// what has no Secret is an orphan.
 ///
 /// The lost ledger may have opened one more rotation than can be seen, and its request may still be under way. So that
 /// no number is used twice, the next serial counts as spent.

@@ -47,8 +47,8 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
     let holders = stored.map_or(&[][..], |stored| &stored.holders);
     let hurried = s.resource.deleting || expired(s, entry);
     if s.in_place() && hurried && s.stored(entry.version).is_none() {
-        // Nobody can be asked whether he has noticed its successor: even a leaving resource gives him the time, and so
-        // does an expiry, which our clock may see before the issuer's does.
+        // Nobody can be asked whether they have noticed its successor: even a leaving resource gives them the time, and
+        // so does an expiry, which our clock may see before the issuer's does.
         let until = later(
             entry.superseded.unwrap_or(s.now()),
             s.facts.cluster.policy.overlap,
@@ -108,8 +108,8 @@ fn fence(s: &Scene, entry: &Entry, stored: &Stored, waits: &mut Waits) -> Option
     ))
 }
 
-/// A Secret that its owner had before us is not deleted: what is ours in it is ended, and then taken out. It has no fence, so
-/// that who holds it is looked at right before.
+/// A Secret that its owner had before us is not deleted: what is ours in it is ended, and then taken out. It has no
+/// fence, so that who holds it is looked at right before.
 fn end_what_is_ours(
     s: &Scene,
     entry: &Entry,
@@ -256,8 +256,8 @@ pub(super) fn release(stored: &Stored) -> Choice {
     Choice::act(step, Because::RevokeConfirmed)
 }
 
-/// A Secret that its owner had before us is given back: as it is, where nothing of ours in it is revoked, else without our
-/// value.
+/// A Secret that its owner had before us is given back: as it is, where nothing of ours in it is revoked, else without
+/// our value.
 pub(super) fn stays(stored: &Stored) -> bool {
     stored.adopted && !stored.leaving
 }

@@ -154,7 +154,7 @@ impl Waits {
         });
     }
 
-    /// As [`Self::held`], of a Secret that is no version anybody was told of.
+    /// As [`Self::held`], for a Secret that is not a version anybody knows of.
     pub(super) fn kept(
         &mut self,
         because: Because,
@@ -355,7 +355,7 @@ pub(super) fn is_blank(stored: &Stored) -> bool {
     stored.role == Role::Target && stored.version == Version::default()
 }
 
-/// The issuer's list: known, not asked yet (`None`), or not to be had.
+/// The issuer's list: known, not asked yet (`None`), or not obtainable.
 pub(super) fn listing(facts: &Facts) -> Result<&Listing, Option<&Trouble>> {
     match &facts.answers.issued {
         Known::Is(listing) => Ok(listing),

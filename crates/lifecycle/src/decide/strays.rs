@@ -49,8 +49,8 @@ fn deleted_lookalike<'a>(
 ) -> Option<(&'a SecretName, &'a SecretUid, Version)> {
     let copies = facts.cluster.lookalikes.iter().filter(|one| one.kept_by_us);
     let copies = copies.map(|one| (&one.name, &one.uid, Version::default()));
-    // One that says all that ours says, or what is in ours, and is not the one that the ledger has. Ours is there, so that
-    // it is no other.
+    // One that says all that ours says, or what is in ours, and is not the one that the ledger has. Ours is there, so
+    // that it is no other.
     let twins = facts.cluster.secrets.iter().filter(|twin| {
         let same =
             |entry: &&Entry| entry.version == twin.version || Some(&entry.id) == twin.id.as_ref();
@@ -93,8 +93,8 @@ pub(super) fn adopt_strays(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         }
         // A leaving resource ends all that it may: there, whoever ends it asks for the value.
         Origin::Unproved if is_recorded_there(s, stray) && s.resource.deleting => {}
-        // Anybody who may create Secrets can write down the id of what somebody else made. Who has its value made it, or
-        // took it over.
+        // Anybody who may create Secrets can write down the id of what somebody else made. Whoever has its value made
+        // it, or took it over.
         Origin::Unproved if is_recorded_there(s, stray) => {
             match answer(s.facts.answers.works.as_ref(), stray.version) {
                 Some(Ok(Verdict::Works)) => {}
@@ -136,8 +136,8 @@ fn was_ended_in_an_emergency(s: &Scene, stored: &Stored) -> bool {
     stored.role == Role::Target && another_can_be_made && s.condemned(stored.version)
 }
 
-/// What is in it is recorded with another Secret, or it says itself that it is another resource's: a copy, to which nothing
-/// is done.
+/// What is in it is recorded with another Secret, or it says itself that it is another resource's: a copy, to which
+/// nothing is done.
 fn is_known_otherwise(s: &Scene, stored: &Stored) -> bool {
     let elsewhere =
         |entry: &Entry| Some(&entry.id) == stored.id.as_ref() && !entry.is_kept_in(stored);
@@ -216,8 +216,8 @@ pub(super) fn discard_drafts(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     Some(discard(draft))
 }
 
-/// A draft has no finalizer of ours. That it is deleted and still there is somebody else's doing, and its value is of no use
-/// any more: nothing waits for it.
+/// A draft has no finalizer of ours. That it is deleted and still there is somebody else's doing, and its value is of
+/// no use any more: nothing waits for it.
 fn tell_who_keeps(draft: &Stored, waits: &mut Waits) {
     let (version, holders) = (draft.version, &draft.holders);
     waits.kept(Because::DraftHeld, version, holders, &draft.name);

@@ -18,7 +18,7 @@ pub(super) fn sweep_orphans(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         && let Some(target) = s.target()
         && !s.resource.deleting
         && target.claim == Some(orphans.version)
-        // A twin of what is in it: no process was told of it, so that none can write it.
+        // A twin of what is in it: no process knows of it, so none can write it.
         && target.version != orphans.version
         && !is_stored_nowhere(s, orphans.version)
     {

@@ -16,7 +16,7 @@ pub(super) fn give_up_what_is_not_wanted_any_more(s: &Scene, _: &mut Waits) -> O
         return None;
     }
     let because = Because::WishChanged;
-    // While the attempt is open the place that it was made at is listed too. A list that cannot be had is not waited
+    // While the attempt is open the place that it was made at is listed too. A list that cannot be obtained is not waited
     // for: the note for later stands.
     let asks = s.facts.cluster.issuer.lists && s.held_off(Purpose::Mint).is_none();
     if asks && listing(s.facts) == Err(None) {

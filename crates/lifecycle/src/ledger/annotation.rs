@@ -1,4 +1,4 @@
-//! The ledger as it stands in the resource's annotation, and whom it speaks of.
+//! The ledger as it is written in the resource's annotation, and which resource it is about.
 
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,8 @@ pub(super) const FORMAT: u32 = 2;
 const WITHOUT_BEARER: u32 = 1;
 
 impl LedgerState {
-    /// Reads the annotation of this resource. Bounded: an annotation can be 256 KiB, a ledger never needs more than a few.
+    /// Reads the annotation of this resource. Bounded: an annotation can be 256 KiB, a ledger never needs more than a
+    /// few.
     ///
     /// What an earlier Keyward wrote names nobody. It is another's if one of its Secrets is: `is_anothers` tells.
     pub fn read(

@@ -1,4 +1,4 @@
-//! Failures that are written down, and what for.
+//! Failures that are written down, and what they were about.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub struct Setbacks {
     pub check: Option<Setback>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upkeep: Option<Setback>,
-    /// Of versions on their way out, each for itself: one that cannot be revoked must not keep another alive.
+    /// For each version on its way out: one that cannot be revoked must not keep another alive.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: BTreeMap<Version, Setback>,
 }
@@ -85,7 +85,7 @@ pub struct Setback {
     /// What the issuer asked us to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// What was asked with; a change of it is worth another try at once.
+    /// What the request was made with; if it changes, another try at once is worth it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Fingerprint>,
     /// What exactly went wrong, in our own words.

@@ -1,4 +1,4 @@
-//! One GitLab: how it is spoken to, what is known of its version and its clock.
+//! One GitLab: how to talk to it, and what is known of its version and its clock.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The one way sources speak HTTP: how long to wait, how much to read, whom to trust, and what an answer means.
+//! The one way in which sources use HTTP: how long to wait, how much to read, whom to trust, and what an answer means.
 //!
 //! Nothing here tries again: not after a broken connection, not on a redirect, not on 503. (The pool may move a request
 //! to a fresh connection, but only one of which no byte was sent.) What was asked was asked at most once, and whether to

@@ -1,7 +1,7 @@
 //! Ending a user's credentials as the administrator, where the user's own login cannot.
 //!
 //! Keystone lets an administrator look at anybody's application credentials and delete them, but not make them. It is
-//! used only if the owner of Keystone offers it, and only after the user's own login was refused.
+//! used only if whoever runs Keystone offers it, and only after the user's own login was refused.
 
 use std::sync::Arc;
 
@@ -125,7 +125,7 @@ impl Keystone {
     }
 }
 
-/// First what a person can mend: long texts are cut at their end.
+/// First what a person can fix: long texts are cut at their end.
 fn nor_as_administrator(denied: &SourceError, why: &str) -> SourceError {
     SourceError {
         detail: format!(

@@ -1,9 +1,9 @@
-//! One list for all who wait for one.
+//! One list for everybody who waits for one.
 //!
 //! Keystone's list takes time in proportion to the user's credentials, and every mint wants one that is no older than
-//! itself. So a list serves everybody who asked before it was begun; who asks while it is under way waits for the next.
-//! While Keystone is busy with mints, those that come after them gather. But they have writes to do before they mint, and
-//! Keystone would be idle while all of them do theirs: so a list is begun a little before the work is done.
+//! itself. So a list serves everybody who asked before it was begun; whoever asks while it is under way waits for the
+//! next. While Keystone is busy with mints, those that come after them gather. But they have writes to do before they
+//! mint, and Keystone would be idle while all of them do theirs: so a list is begun a little before the work is done.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

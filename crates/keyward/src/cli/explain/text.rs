@@ -32,7 +32,7 @@ pub(super) fn of(explanation: &Explanation) -> String {
         text += &of_thought(&one.thought, &about);
     }
     if explanation.credential.is_none() && explanation.controllers.is_empty() {
-        text += "\nNo controller has anything to do with it.\n";
+        text += "\nNo controller is responsible for it.\n";
     }
     text
 }
@@ -249,7 +249,7 @@ fn what_is_so(credential: &Rotating, said: Option<&LastWords>) -> Vec<String> {
                 |of| format!("{}/{} (uid {})", of.namespace, of.name, of.uid),
             );
             lines.push(format!(
-                "Its ledger is that of {whose}: this is a copy, or it was restored. It counts for nothing here."
+                "Its ledger belongs to {whose}: this is a copy, or it was restored. It does not count here."
             ));
             return lines;
         }

@@ -12,7 +12,7 @@ use crate::engine::shares::{NOT_KNOWN, UnderWay};
 use crate::engine::turns::Turns;
 
 /// A sighting that no pass has covered yet, and how many more passes it may cause: one that was overtaken by a delete
-/// is never covered, and must not keep its resource awake for ever.
+/// is never covered, and must not keep its resource awake forever.
 pub(super) struct Pending {
     pub(super) sighting: Sighting,
     pub(super) chances: u8,
@@ -63,7 +63,8 @@ pub(super) struct Inner {
     pub(super) under_way: UnderWay,
     pub(super) states: HashMap<Key, State>,
     pub(super) timers: BTreeSet<(Timestamp, Key)>,
-    /// Whose the Secrets are that passes saw, by uid: whatever is written on one of them later, its owner must hear of it.
+    /// Whose the Secrets are that passes saw, by uid: whatever is written on one of them later, its owner must hear of
+    /// it.
     pub(super) owners: HashMap<String, Key>,
 }
 

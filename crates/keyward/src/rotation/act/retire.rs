@@ -154,7 +154,7 @@ pub(super) async fn release(
 }
 
 /// *Guarantees:* the Secret no longer depends on us; with Retain, or if it was its owner's before, nothing collects it
-/// either. Its contents stay, but for a value of ours that was revoked. *If it dies here:* it is still ours, or nobody's.
+/// either. Its contents stay, except a value of ours that was revoked. *If it dies here:* it is still ours, or nobody's.
 /// *Safe to repeat because* the write is refused if anything changed.
 pub(super) async fn let_go(
     world: &World,
@@ -216,8 +216,8 @@ pub(super) async fn let_go(
     Ok(())
 }
 
-/// Whether what is ours in an adopted Secret was revoked. What somebody put there over ours stays, and so does what was there
-/// before we ever wrote.
+/// Whether what is ours in an adopted Secret was revoked. What somebody put there over ours stays, and so does what was
+/// there before we ever wrote.
 fn holds_a_dead_value(observed: &Observation, known: &Secret) -> bool {
     secrets::read(observed.kind.as_ref(), known).is_some_and(|stored| {
         let ours = stored.adopted && stored.intact;

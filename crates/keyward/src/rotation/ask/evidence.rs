@@ -12,8 +12,8 @@ use crate::rotation::observe::Observation;
 use crate::rotation::secrets;
 
 impl Observation {
-    /// Whether what one logs in with is for the issuer that this spec points to. A credential that replaces itself is its own
-    /// login, and of one issuer.
+    /// Whether what one logs in with is for the issuer that this spec points to. A credential that replaces itself is
+    /// its own login, and of one issuer.
     pub(super) fn logs_in_at(&self, object: &DynamicObject) -> bool {
         match self.reading().issuer.minting {
             Minting::SelfRotating => {}
@@ -213,7 +213,7 @@ impl Observation {
         self.secret_of(version).filter(whole).map(reader::values)
     }
 
-    /// The id of a version by the ledger, or by its Secret when the ledger is no more.
+    /// The id of a version by the ledger, or by its Secret when the ledger is gone.
     pub fn recorded_id(&self, version: Version) -> Option<lifecycle::IssuedId> {
         let ledger = self.ledger().is();
         if let Some(entry) = ledger.and_then(|ledger| ledger.entry(version)) {

@@ -71,7 +71,7 @@ pub struct Observation {
     /// What the issuer answered in this pass. How far its clock was behind ours counts for this pass only: ours may have
     /// jumped since an earlier one.
     pub answers: Answers,
-    /// What this process knows, but for the value in hand, which stands below.
+    /// What this process knows, except the value in hand, which is below.
     pub process: Process,
     /// What was listed elsewhere than where the spec points now, with the source that listed it.
     pub elsewhere: Vec<(IssuedId, Arc<dyn Source>)>,
@@ -127,7 +127,7 @@ pub struct Memory {
     pub ledger: Option<u64>,
     /// Whom all this is about.
     pub uid: Option<String>,
-    /// Who had this name before, as this process saw, and has not been cleaned up after yet.
+    /// Which resource had this name before, as this process saw, and has not been cleaned up after yet.
     pub replaced: Vec<String>,
     /// The last pass left Secrets that no ledger speaks of: they are not found by name.
     pub unrecorded: bool,

@@ -1,4 +1,4 @@
-//! A Secret that is there already, made ours or put right: taken on, from a predecessor, from a former life, stripped.
+//! A Secret that exists already, made ours or repaired: adopted, from a predecessor, from a former life, stripped.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
@@ -13,8 +13,8 @@ use crate::rotation::Kind;
 
 /// A Secret that is not ours, taken over because the owner asked for it: record and value come with the first store.
 ///
-/// What others put on it stays, labels and owners too. A controller that has it keeps it: ours is then one owner more,
-/// which is enough to be woken by it.
+/// What others put on it stays, including labels and owners. A controller that owns it keeps it: we are then one more
+/// owner, which is enough to be woken by it.
 pub fn adopted(
     kind: &dyn Kind,
     object: &DynamicObject,
@@ -145,7 +145,7 @@ pub fn recorded_anew(
     secret
 }
 
-/// A Secret of one version, with all of ours on it that it lacks. What somebody changed, and did not take off, is his.
+/// A Secret of one version, with all of ours on it that it lacks. What somebody changed rather than took off is theirs.
 pub fn put_back(
     kind: &dyn Kind,
     object: &DynamicObject,
@@ -158,7 +158,7 @@ pub fn put_back(
     }
     let mut ours = bare(kind, &made, &secret.name_any(), "final");
     write_record(&mut ours, record);
-    // With another spec it would say that it was asked for with what it was not.
+    // With another spec its record would be wrong about what it was asked for with.
     let wish = kind.read(object).wish;
     if wish.is_ok_and(|wish| wish.fingerprint == record.fingerprint) {
         write_source(&mut ours, kind, object);

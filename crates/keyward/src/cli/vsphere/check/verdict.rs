@@ -1,4 +1,4 @@
-//! What the answers mean: who lacks what, and how it is mended.
+//! What the answers mean: who lacks what, and how to fix it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
