@@ -115,7 +115,7 @@ fn overslept(idle: u32) -> u32 {
 /// it: a resource that leaves, or an old version that expires.
 fn people_put_things_right(run: &Run, w: &mut World) {
     if run.configuration.refuses_changes {
-        w.resource.fingerprint = FIRST_SPEC;
+        w.resource.spec = FIRST_SPEC;
     }
     if run.configuration.left.forged_ledgers > 0
         && let Some(ledger) = run.ledgers.of(w.resource.ledger)
@@ -238,9 +238,8 @@ fn clean(run: &Run, w: &World, because: Because) -> bool {
         index == id || forgotten || is_nobodys(run, w, index, alive)
     });
     let handed_over = w.resource.status == id;
-    let wish = secrets().all(|secret| {
-        (secret.fingerprint, secret.notes) == (w.resource.fingerprint, w.resource.notes)
-    });
+    let wish =
+        secrets().all(|secret| (secret.spec, secret.notes) == (w.resource.spec, w.resource.notes));
     !w.resource.deleting
         && ledger.intent.is_none()
         && ledger.retiring.is_empty()

@@ -78,7 +78,7 @@ pub fn facts(
         let_go_of: None,
         revoke_now: o.resource.revoke_now,
     });
-    let fingerprint = names.fingerprints[usize::from(o.resource.fingerprint)].clone();
+    let fingerprint = names.fingerprints[usize::from(o.resource.spec)].clone();
     let mut secrets: Vec<Stored> = o
         .secrets
         .iter()
@@ -101,7 +101,7 @@ pub fn facts(
                 inputs: fingerprint.clone(),
                 fingerprint,
                 due,
-                source: place_of(c, o.resource.fingerprint),
+                source: place_of(c, o.resource.spec),
             }),
             policy: c.policy.clone(),
             issuer: c.issuer,
@@ -276,13 +276,13 @@ fn stored(c: &Configuration, secret: &Secret, ledger: Option<&Ledger>) -> Stored
         version: version(secret.version),
         id: (secret.credential != NOBODY && secret.kind != Kind::Draft)
             .then(|| names.ids[usize::from(secret.credential)].clone()),
-        fingerprint: names.fingerprints[usize::from(secret.fingerprint)].clone(),
+        fingerprint: names.fingerprints[usize::from(secret.spec)].clone(),
         minted: (secret.minted > 0).then(|| at(secret.minted)),
         expires: c
             .lifetime
             .filter(|_| secret.minted > 0)
             .map(|lifetime| at(secret.minted + lifetime)),
-        source: place_of(c, secret.fingerprint).filter(|_| secret.kind == Kind::Target),
+        source: place_of(c, secret.spec).filter(|_| secret.kind == Kind::Target),
         leaving: secret.leaving,
         guarded: secret.guarded,
         owned: secret.owned,

@@ -189,7 +189,7 @@ impl World {
             now,
             resource: Resource {
                 exists: true,
-                fingerprint: FIRST_SPEC,
+                spec: FIRST_SPEC,
                 ..Resource::blank()
             },
             secrets: Secrets::default(),
