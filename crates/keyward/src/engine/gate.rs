@@ -162,11 +162,11 @@ impl State {
     pub(super) fn send_away(&mut self, now: Timestamp) -> Vec<(Waiter, Paused)> {
         let pauses = &self.pauses;
         let mut leave = |line: &mut InOrder| {
-            let paused = |waiting: &Waiting| pauses.left(&waiting.login, now);
-            let leaving = line.extract_if(.., |_, waiting| paused(waiting).is_some());
+            let must_wait = |waiting: &Waiting| pauses.left(&waiting.login, now);
+            let leaving = line.extract_if(.., |_, waiting| must_wait(waiting).is_some());
             let leaving = leaving.filter_map(|(_, waiting)| {
-                let paused = paused(&waiting)?;
-                Some((waiting.sender, paused))
+                let wait = must_wait(&waiting)?;
+                Some((waiting.sender, wait))
             });
             leaving.collect()
         };
