@@ -206,7 +206,8 @@ pub struct Resource {
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
     /// What the credential must be able to do.
-    pub print: Fingerprint,
+    #[serde(rename = "print")]
+    pub fingerprint: Fingerprint,
     /// What we ask with (spec, login). A failure is tried again at once when this changes.
     pub inputs: Fingerprint,
     /// When the current version should be replaced.

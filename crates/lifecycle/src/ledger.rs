@@ -260,7 +260,8 @@ pub struct Intent {
     /// Why this rotation was begun.
     pub cause: Because,
     /// What the credential must be able to do; a changed wish abandons the attempt.
-    pub print: Fingerprint,
+    #[serde(rename = "print")]
+    pub fingerprint: Fingerprint,
     pub since: Timestamp,
     /// A credential that replaces itself starts from a value that a person brought, so that the current one stays alive
     /// until it is revoked.
@@ -291,7 +292,8 @@ pub struct Entry {
     /// That very Secret, not a namesake or a copy. Not recorded by earlier versions of Keyward.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<SecretUid>,
-    pub print: Fingerprint,
+    #[serde(rename = "print")]
+    pub fingerprint: Fingerprint,
     pub minted: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
@@ -428,7 +430,7 @@ mod tests {
                 id: "id-3".into(),
                 secret: "demo-3-1".into(),
                 uid: None,
-                print: "abc".into(),
+                fingerprint: "abc".into(),
                 minted: Timestamp::UNIX_EPOCH,
                 expires: None,
                 superseded: None,

@@ -295,7 +295,7 @@ fn push() -> Option<Push> {
     match Push::from_environment(|name| std::env::var(name).ok()) {
         Ok(push) => {
             if let Some(push) = &push {
-                tracing::info!(collector = push.place(), "pushing metrics");
+                tracing::info!(collector = push.origin(), "pushing metrics");
             }
             push
         }

@@ -48,7 +48,7 @@ pub(crate) struct TakeOverArgs {
 }
 
 pub(crate) async fn run(args: TakeOverArgs) -> Result<(), Failure> {
-    let target = args.target.find().await?;
+    let target = args.target.find_credential().await?.target;
     let object = target.read().await?;
     let former = match args.former {
         Some(uid) => uid,
@@ -68,7 +68,7 @@ pub(crate) async fn run(args: TakeOverArgs) -> Result<(), Failure> {
         wait(&target, args.let_go, args.timeout).await?;
     }
     let result = json!({
-        "kind": target.kind.resource().kind, "namespace": target.namespace, "name": target.name,
+        "kind": target.resource.kind, "namespace": target.namespace, "name": target.name,
         "former": former, "letGo": args.let_go, "done": args.wait,
     });
     let let_go = args.let_go;
@@ -102,7 +102,7 @@ fn nothing_before(target: &Target) -> Failure {
 
 /// Whoever lives with that uid is the owner. The operator refuses it too; here it is said at once.
 async fn refuse_the_living(target: &Target, former: &str) -> Result<(), Failure> {
-    let resource = target.kind.resource();
+    let resource = &target.resource;
     let everywhere: Api<DynamicObject> = Api::all_with(target.client.clone(), resource);
     let living = match find(&everywhere, former).await {
         // Who may not look everywhere looks where he may.
@@ -155,9 +155,8 @@ async fn wait(target: &Target, let_go: bool, timeout: Duration) -> Result<(), Fa
         if begun.elapsed() >= timeout {
             let text = format!("{target} was not through within {}s", timeout.as_secs());
             let hint = format!(
-                "the request stands. `keyward explain {}/{} -n {}` says what it waits for",
-                target.kind.resource().plural,
-                target.name,
+                "the request stands. `keyward explain {} -n {}` says what it waits for",
+                target.as_argument(),
                 target.namespace
             );
             return Err(Failure::new(Exit::TimedOut, text).hint(hint));

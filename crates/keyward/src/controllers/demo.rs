@@ -175,7 +175,7 @@ fn wish(object: &DynamicObject) -> Result<Wish, Refusal> {
         .lifetime_seconds
         .map(|seconds| seconds.to_string())
         .unwrap_or_default();
-    let print = Fingerprint::of(
+    let fingerprint = Fingerprint::of(
         [spec.issuer.url.as_str(), &spec.issuer.realm, &lifetime]
             .into_iter()
             .chain(rights.iter().map(String::as_str)),
@@ -189,7 +189,7 @@ fn wish(object: &DynamicObject) -> Result<Wish, Refusal> {
         DemoDelivery::Versioned => None,
     };
     Ok(Wish {
-        print,
+        fingerprint,
         order,
         target,
         adopt: spec.adopt_existing_secret,

@@ -238,7 +238,7 @@ async fn claim(
 }
 
 /// Gives the lease up, so that the next one need not wait for it to run out.
-pub async fn release(client: &Client, options: &LeaseOptions) {
+pub async fn step_down(client: &Client, options: &LeaseOptions) {
     let api: Api<Lease> = Api::namespaced(client.clone(), &options.namespace);
     let Ok(Some(mut lease)) = api.get_opt(&options.name).await else {
         return;

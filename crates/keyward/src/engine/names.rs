@@ -43,7 +43,7 @@ pub const MARK: &str = "keyward.dev/mark";
 /// Ids that stood there before, newest first (in place, where what is issued bears no mark): what they name can be ended
 /// after the next value took their place.
 pub const ISSUED_BEFORE: &str = "keyward.dev/issued-before";
-pub const PRINT: &str = "keyward.dev/print";
+pub const FINGERPRINT: &str = "keyward.dev/print";
 pub const MINTED: &str = "keyward.dev/minted";
 /// When the Secret was made. One whose own creation time is another was copied, or restored from a backup.
 pub const CREATED: &str = "keyward.dev/created";

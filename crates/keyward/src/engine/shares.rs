@@ -1,7 +1,7 @@
 //! How many passes may be under way: in all, of one namespace, at one issuer. Who has its share waits in line, where
 //! waiting costs nothing; nobody else waits for that.
 //!
-//! A pass that waits for its issuer costs memory, and nothing that others need: places at the API server and at issuers
+//! A pass that waits for its issuer costs memory, and nothing that others need: permits at the API server and at issuers
 //! are given for single requests ([`super::limits`]). So many may wait, and those who hold up nobody may go on.
 
 use std::collections::HashMap;

@@ -42,8 +42,8 @@ impl ThisPass {
         (this, stands_aside)
     }
 
-    pub(super) fn scope<F: Future>(self, turn: F) -> impl Future<Output = F::Output> {
-        THIS.scope(Arc::new(self), turn)
+    pub(super) fn scope<F: Future>(self, pass: F) -> impl Future<Output = F::Output> {
+        THIS.scope(Arc::new(self), pass)
     }
 }
 

@@ -134,7 +134,7 @@ impl Engine {
             }
         }
         passes.end(world).await;
-        lease::release(&world.client, &lease).await;
+        lease::step_down(&world.client, &lease).await;
     }
 
     async fn lead(&self, stop: &CancellationToken, passes: &Passes) {

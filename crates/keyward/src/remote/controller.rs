@@ -242,6 +242,11 @@ impl<R: Remote> Controller for Keeping<R> {
         self.0.about().neighbours.clone()
     }
 
+    /// Where another controller makes some for the same resource, they are that one's business.
+    fn makes_secrets(&self) -> bool {
+        false
+    }
+
     fn rights(&self) -> Vec<Right> {
         self.0.about().all_rights()
     }

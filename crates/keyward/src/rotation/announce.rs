@@ -6,8 +6,8 @@ use lifecycle::{
 use serde_json::Value;
 
 use super::events::{self, Happening, Note};
+use super::failures::Failure;
 use super::observe::Observation;
-use super::uncounted::Failure;
 use crate::engine::conditions;
 
 /// What people ask about afterwards: a new version, the end of an old one, trouble. Said once the step is done.

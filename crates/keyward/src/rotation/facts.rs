@@ -54,7 +54,7 @@ fn process(observed: &Observation, cluster: &Cluster) -> Process {
             id: fresh.id.clone(),
             maybe_stored: fresh.maybe_stored,
         }),
-        uncounted: observed.uncounted.with(inputs),
+        uncounted: observed.failures.with(inputs),
         ..observed.process.clone()
     }
 }
@@ -73,7 +73,7 @@ fn own_secrets(observed: &Observation, resource: Option<&Resource>) -> Vec<lifec
         {
             let asked_with = asked_with(observed, secret);
             one.intact = secrets::commitment_of(secret) == *chosen
-                && asked_with.is_none_or(|print| print == intent.print);
+                && asked_with.is_none_or(|fingerprint| fingerprint == intent.fingerprint);
         }
         Some(one)
     };
@@ -102,7 +102,10 @@ fn asked_with(observed: &Observation, draft: &Secret) -> Option<Fingerprint> {
     let mut object = observed.object.clone();
     secrets::made_of(&draft.metadata)?.restore(observed.kind.as_ref(), &mut object);
     let wish = observed.kind.read(&object).wish;
-    Some(wish.map_or_else(|_| "".into(), |wish| observed.print_of(wish.print)))
+    Some(wish.map_or_else(
+        |_| "".into(),
+        |wish| observed.fingerprint_of(wish.fingerprint),
+    ))
 }
 
 /// What a Secret says of itself, but for its number where the ledger has that very Secret, or what is in it, under another:
@@ -212,9 +215,9 @@ fn wanted(
                 .kind
                 .due(&observed.object, ledger.current.as_ref()?)
         });
-    let inputs = Fingerprint::of([wish.print.as_str(), &observed.login]);
+    let inputs = Fingerprint::of([wish.fingerprint.as_str(), &observed.login]);
     Ok(Wanted {
-        print: observed.print_of(wish.print),
+        fingerprint: observed.fingerprint_of(wish.fingerprint),
         inputs,
         due,
         source: source(observed),
@@ -240,7 +243,7 @@ fn source(observed: &Observation) -> Option<Arc<str>> {
 impl Observation {
     /// What a credential must be. Where a person provides it, the provided Secret is part of that: a new one there is
     /// what a mint is elsewhere.
-    pub fn print_of(&self, wish: Fingerprint) -> Fingerprint {
+    pub fn fingerprint_of(&self, wish: Fingerprint) -> Fingerprint {
         match self.reading().issuer.minting {
             Minting::Provided => Fingerprint::of([wish.as_str(), &self.login]),
             Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::SelfRotating => {

@@ -274,7 +274,7 @@ impl Reading {
 /// A spec that makes sense.
 #[derive(Debug, Clone)]
 pub struct Wish {
-    pub print: Fingerprint,
+    pub fingerprint: Fingerprint,
     /// For the source, in its own words.
     pub order: serde_json::Value,
     /// In place: the Secret to write.
@@ -291,7 +291,7 @@ pub struct Wish {
 #[derive(Debug, Clone)]
 pub struct LeftVersion {
     pub id: IssuedId,
-    pub print: Fingerprint,
+    pub fingerprint: Fingerprint,
     pub minted: Timestamp,
     pub expires: Option<Timestamp>,
     /// It is the one consumers are pointed at.

@@ -21,8 +21,8 @@ pub(super) async fn mint(
     version: Version,
 ) -> Result<(), Fault> {
     let source = open(observed).map_err(Fault::Issuer)?;
-    let _place = world
-        .place_at(&source, "mint", Lane::Other)
+    let _permit = world
+        .permit_at(&source, "mint", Lane::Other)
         .await
         .map_err(Fault::Issuer)?;
     world.may_begin("minting")?;

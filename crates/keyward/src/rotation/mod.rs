@@ -15,6 +15,7 @@ mod controller;
 pub mod events;
 pub mod explain;
 pub mod facts;
+mod failures;
 mod former;
 pub mod kind;
 mod metrics;
@@ -29,7 +30,6 @@ pub mod referrers;
 mod remains;
 pub mod report;
 pub mod secrets;
-mod uncounted;
 
 pub use controller::Rotation;
 pub use kind::{About, Kind, LeftVersion, Predecessor, Reading, Voice, WhereToLook, Wish};

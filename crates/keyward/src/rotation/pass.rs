@@ -12,8 +12,8 @@ use super::acted_on::ActedOn;
 use super::ask::ask;
 use super::events::Note;
 use super::facts::facts;
+use super::failures::{self, FailuresInARow};
 use super::observe::{Memory, Observation, digest_of, look_again, observe};
-use super::uncounted::{self, Uncounted};
 use super::{Kind, announce, blocked, events, metrics, report};
 use crate::engine::conditions;
 use crate::engine::horizon::Horizon;
@@ -61,7 +61,7 @@ pub(super) async fn pass(
         for missed in world.waiting.set(key, &observed.awaited) {
             world.queue.sighted(key, missed);
         }
-        memory.uncounted = Uncounted::after(&facts(&observed, world.now()));
+        memory.failures = FailuresInARow::after(&facts(&observed, world.now()));
     }
     metrics::show_times(world, &observed);
     memory.told = observed.told;
@@ -364,11 +364,11 @@ async fn rest(world: &World, observed: &mut Observation, decision: &Decision) ->
     let stalled = stalled
         .then(|| announce::stalled(observed, &view))
         .flatten();
-    let failed = uncounted::failure(&facts)
+    let failed = failures::failure(&facts)
         .filter(|failure| !announce::is_known(observed, failure.trouble.reason()))
         .and_then(|failure| announce::failed(observed, &failure));
     report::write(world, observed, decision).await?;
-    if let Some(failure) = uncounted::failure(&facts) {
+    if let Some(failure) = failures::failure(&facts) {
         metrics::unwritten_failure(world, observed, &failure);
     }
     for note in stalled.into_iter().chain(failed) {

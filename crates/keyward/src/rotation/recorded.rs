@@ -288,7 +288,7 @@ fn record_of(entry: &Entry) -> Record {
     Record {
         version: entry.version,
         id: entry.id.clone(),
-        print: entry.print.clone(),
+        fingerprint: entry.fingerprint.clone(),
         minted: entry.minted,
         expires: entry.expires,
     }

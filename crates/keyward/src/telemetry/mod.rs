@@ -19,7 +19,7 @@ use opentelemetry_sdk::metrics::{Instrument, PeriodicReader, SdkMeterProvider, S
 use prometheus::{Encoder, Registry, TextEncoder};
 
 pub use push::{Push, Unusable};
-pub use rotations::{Counted, Rotations};
+pub use rotations::{RotationLabels, Rotations};
 use skew::Skews;
 
 use crate::engine::readiness::Readiness;

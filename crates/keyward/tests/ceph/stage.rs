@@ -27,8 +27,8 @@ use testbed::rgw::{self, Http, Login, Reply};
 #[allow(dead_code, reason = "not every part of it is used here")]
 mod cluster;
 
-use cluster::{Cluster, condition_in, describe_object, status_in};
 pub(crate) use cluster::Running;
+use cluster::{Cluster, condition_in, describe_object, status_in};
 
 pub(crate) const NAMESPACE: &str = "rook-ceph";
 pub(crate) const STORE: &str = "my-store";

@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::begin::PEACE;
+use super::illness::is_known_to_be_refused;
 use super::scene::{Choice, Scene, Waits, listing};
 use crate::schedule::{later, spread};
 use crate::{
@@ -38,7 +39,7 @@ pub(super) fn tidy_old_notes(s: &Scene, _: &mut Waits) -> Option<Choice> {
     let mut answers = s.facts.answers.works.iter();
     let tried = answers.any(|answer| answer.is.is_ok());
     let could_not_list = matches!(listing(s.facts), Err(Some(_)));
-    let looked = if known_to_be_refused(s) {
+    let looked = if is_known_to_be_refused(s.ledger) {
         // Only its own value shows that it lets somebody in again.
         current_is(s, Verdict::Works)
     } else {
@@ -84,7 +85,8 @@ fn look_whether_the_user_is_back(s: &Scene, current: &Entry) -> Option<Choice> {
         .stored(current.version)
         .is_some_and(|stored| stored.intact);
     let question = Question::Works(current.version);
-    (known_to_be_refused(s) && there && !tried).then(|| Choice::ask(question, Because::Checking))
+    (is_known_to_be_refused(s.ledger) && there && !tried)
+        .then(|| Choice::ask(question, Because::Checking))
 }
 
 /// We are refused, and so nothing can be listed. Whether what consumers use still works can be tried all the same.
@@ -121,7 +123,7 @@ pub(super) fn try_the_current_when_we_are_refused(s: &Scene, _: &mut Waits) -> O
             let question = Question::Works(current.version);
             Some(Choice::ask(question, Because::Checking))
         }
-        Some(_) if current_is(s, Verdict::Refused) && !known_to_be_refused(s) => {
+        Some(_) if current_is(s, Verdict::Refused) && !is_known_to_be_refused(s.ledger) => {
             Some(s.setback_because(Purpose::Check, trouble, Because::CurrentRefused))
         }
         Some(_) => None,
@@ -157,12 +159,6 @@ fn is_refusal(trouble: &Trouble) -> bool {
         | TroubleKind::Cluster => false,
     };
     refused && trouble.because.is_none()
-}
-
-/// It is written down that the current version lets nobody in.
-pub(super) fn known_to_be_refused(s: &Scene) -> bool {
-    let check = s.ledger.setbacks.check.as_ref();
-    check.is_some_and(|setback| setback.because == Because::CurrentRefused)
 }
 
 /// It was refused, and the issuer lists it: does it let somebody in again?
@@ -210,7 +206,7 @@ pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         .flatten()
         .fold(routine, Timestamp::min);
     // What is written down as refused is looked at when its pause is over, whenever the next look would have been.
-    if due > s.now() && !known_to_be_refused(s) {
+    if due > s.now() && !is_known_to_be_refused(s.ledger) {
         waits.until(Because::UpToDate, due);
         return None;
     }
@@ -219,7 +215,7 @@ pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     }
     if s.facts.cluster.issuer.lists {
         return match listing(s.facts) {
-            Ok(_) if known_to_be_refused(s) => ask_once_more(s, current),
+            Ok(_) if is_known_to_be_refused(s.ledger) => ask_once_more(s, current),
             Ok(_) => {
                 if let Some(trouble) = &s.facts.answers.unlisted {
                     waits.trouble(trouble, later(s.now(), LOOK_AGAIN));

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::begin::{Window, window};
 use super::cap::{Room, ask_for_one, room_at_the_issuer};
-use super::check::known_to_be_refused;
+use super::illness::is_known_to_be_refused;
 use super::retire::release;
 use super::rotate::{rotate_itself, somebody_may_be_rotating};
 use super::scene::{Choice, Origin, Scene, Waits, entry_of, listing};
@@ -83,7 +83,7 @@ pub(super) fn publish_what_is_stored(s: &Scene, waits: &mut Waits) -> Option<Cho
         ledger.sweep_at = ledger.sweep_at.or(Some(later(s.now(), SWEEP_AFTER)));
     }
     ledger.setbacks.mint = None;
-    if known_to_be_refused(s) {
+    if is_known_to_be_refused(s.ledger) {
         // That was the one before.
         ledger.setbacks.check = None;
     }
@@ -223,7 +223,7 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     {
         return Some(bump(s, wanted, Because::SecretMissing));
     }
-    if intent.print != wanted.print || moved(s, intent, wanted) {
+    if intent.fingerprint != wanted.fingerprint || moved(s, intent, wanted) {
         return Some(bump(s, wanted, Because::WishChanged));
     }
     if !holds(s, intent.version) {
@@ -434,7 +434,7 @@ fn bumped(s: &Scene, wanted: &Wanted) -> crate::Ledger {
     let mut ledger = s.ledger.clone();
     if let Some(intent) = &mut ledger.intent {
         intent.version = intent.version.next_attempt();
-        intent.print = wanted.print.clone();
+        intent.fingerprint = wanted.fingerprint.clone();
         intent.since = s.now();
         intent.answered = false;
         intent.chosen = None;

@@ -4,6 +4,7 @@ mod begin;
 mod cap;
 mod check;
 mod former;
+pub(crate) mod illness;
 mod leave;
 mod mint;
 mod predecessor;

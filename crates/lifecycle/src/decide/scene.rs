@@ -331,7 +331,7 @@ pub(super) fn entry_of(stored: &Stored, now: Timestamp) -> Option<Entry> {
         id: stored.id.clone()?,
         secret: stored.name.clone(),
         uid: Some(stored.uid.clone()),
-        print: stored.print.clone(),
+        fingerprint: stored.fingerprint.clone(),
         minted: stored.minted.unwrap_or(now),
         expires: stored.expires,
         source: stored.source.clone(),

@@ -328,15 +328,19 @@ fn people_move(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
         spend(&mut w.left.annotation_edits)
     });
     edit(Event::ChangesSpec, alive, &|w| {
-        w.resource.print += 1;
+        w.resource.fingerprint += 1;
         resource_written(w);
         spend(&mut w.left.spec_changes)
     });
-    edit(Event::TakesSpecBack, alive && w.resource.print > 1, &|w| {
-        w.resource.print -= 1;
-        resource_written(w);
-        spend(&mut w.left.taken_back)
-    });
+    edit(
+        Event::TakesSpecBack,
+        alive && w.resource.fingerprint > 1,
+        &|w| {
+            w.resource.fingerprint -= 1;
+            resource_written(w);
+            spend(&mut w.left.taken_back)
+        },
+    );
     edit(Event::Deletes, alive, &|w| {
         resource_written(w);
         w.resource.deleting = true;
@@ -468,7 +472,7 @@ fn strangers_move(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
             kind: Kind::Final,
             version,
             credential: 0,
-            print: w.resource.print,
+            fingerprint: w.resource.fingerprint,
             minted: w.now,
             ..Secret::default()
         };

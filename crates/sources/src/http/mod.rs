@@ -72,7 +72,7 @@ type Skew = Arc<Mutex<Option<SignedDuration>>>;
 
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Http").field(&self.place()).finish()
+        f.debug_tuple("Http").field(&self.origin()).finish()
     }
 }
 
@@ -143,7 +143,7 @@ impl Http {
     }
 
     /// Scheme, host and port: fit for logs, metrics and as the key of a limit.
-    pub fn place(&self) -> String {
+    pub fn origin(&self) -> String {
         self.address.origin().ascii_serialization()
     }
 

@@ -39,7 +39,7 @@ type Answer<T> = Result<Arc<T>, SourceError>;
 pub(super) struct Rounds<T> {
     /// The round that newcomers join: it has not begun.
     next: Mutex<Option<Arc<Round<T>>>>,
-    turn: tokio::sync::Mutex<()>,
+    one_at_a_time: tokio::sync::Mutex<()>,
 }
 
 struct Round<T> {
@@ -52,7 +52,7 @@ impl<T> Default for Rounds<T> {
     fn default() -> Self {
         Self {
             next: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
+            one_at_a_time: tokio::sync::Mutex::default(),
         }
     }
 }
@@ -93,7 +93,7 @@ impl<T> Rounds<T> {
             next.get_or_insert_default().clone()
         };
         round.joined.send_modify(|joined| *joined += 1);
-        let _turn = self.turn.lock().await;
+        let _alone = self.one_at_a_time.lock().await;
         if let Some(answer) = round.answer.get() {
             return answer.clone();
         }

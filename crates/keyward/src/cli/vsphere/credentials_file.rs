@@ -329,4 +329,5 @@ fn filled_in(value: &str) -> Option<String> {
 }
 
 #[cfg(test)]
+#[path = "credentials_file/tests.rs"] // so that a test can take in this file from elsewhere
 mod tests;

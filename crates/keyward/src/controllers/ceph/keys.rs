@@ -161,7 +161,7 @@ impl Keys {
         let namespace = place.namespace(&home);
         let uid = self.uid(object);
         Ok(Wish {
-            print: Fingerprint::of([place.store.as_str(), namespace, &uid]),
+            fingerprint: Fingerprint::of([place.store.as_str(), namespace, &uid]),
             order: Value::Null,
             target: Some(self.secret_name(object, &place.store)?),
             adopt: false,

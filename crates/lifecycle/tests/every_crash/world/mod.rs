@@ -189,7 +189,7 @@ impl World {
             now,
             resource: Resource {
                 exists: true,
-                print: FIRST_SPEC,
+                fingerprint: FIRST_SPEC,
                 ..Resource::blank()
             },
             secrets: Secrets::default(),

@@ -62,7 +62,7 @@ fn last_rotated(report: &Report, current: &Entry) -> Option<Timestamp> {
 /// Of the version in use: while the spec is ahead of it, the one that stands there is still the right one.
 fn hash_in_use(report: &Report, current: &Entry) -> Option<String> {
     let wanted = report.facts.cluster.wanted.as_ref().ok();
-    if wanted.is_some_and(|wanted| wanted.print == current.print) {
+    if wanted.is_some_and(|wanted| wanted.fingerprint == current.fingerprint) {
         return Some(security_hash(&spec(report.object).ok()?).to_string());
     }
     let before = report.before?.get("securityHash")?.as_str()?;

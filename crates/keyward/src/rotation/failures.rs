@@ -4,12 +4,12 @@ use lifecycle::{Facts, Fingerprint, Known, LedgerState, Purpose, Resource, Troub
 
 /// Failures in a row, and what was asked with.
 #[derive(Debug, Clone, Default)]
-pub struct Uncounted {
+pub struct FailuresInARow {
     failures: u32,
     inputs: Option<Fingerprint>,
 }
 
-impl Uncounted {
+impl FailuresInARow {
     /// How many there were, if it is asked with the same now.
     pub(super) fn with(&self, inputs: Option<&Fingerprint>) -> u32 {
         if self.inputs.as_ref() == inputs {
