@@ -213,7 +213,7 @@ impl Stage {
     // What must come true.
 
     pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, is: impl Fn() -> F) {
-        let limit = Duration::from_secs(60);
+        let limit = Duration::from_secs(12);
         cluster::until(what, limit, is, async || self.describe().await).await;
     }
 
@@ -356,6 +356,9 @@ impl Stage {
         }
         for secret in self.server.objects("secrets") {
             let _ = writeln!(text, "secret {}", secret["metadata"]);
+        }
+        for logged in self.server.faults().log().iter().rev().take(14) {
+            let _ = writeln!(text, "cluster {:?}", logged.line);
         }
         for asked in self.faults().log().iter().rev().take(20) {
             let _ = writeln!(text, "asked {} {:?}", asked.line, asked.status);
