@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use kube::ResourceExt;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::trouble::Fault;
 use super::world::World;
@@ -196,8 +196,11 @@ fn with_removals(wanted: &Value, before: &Value, owned: Owned) -> Value {
     let (Some(patch_map), Some(before)) = (patch.as_object_mut(), before.as_object()) else {
         return patch;
     };
-    for key in before.keys().filter(|key| owned.has_key(key)) {
-        patch_map.entry(key.clone()).or_insert(Value::Null);
+    for (key, before) in before.iter().filter(|(key, _)| owned.has_key(key)) {
+        let wanted = patch_map.entry(key.clone()).or_insert(Value::Null);
+        if wanted.is_object() {
+            *wanted = with_removals(wanted, before, Owned::All);
+        }
     }
     patch
 }
@@ -211,7 +214,8 @@ fn merged(before: &Value, patch: &Value) -> Value {
         if value.is_null() {
             result.remove(key);
         } else {
-            result.insert(key.clone(), value.clone());
+            let before = result.remove(key).unwrap_or(Value::Object(Map::new()));
+            result.insert(key.clone(), merged(&before, value));
         }
     }
     Value::Object(result)
@@ -252,6 +256,21 @@ mod tests {
         for (wanted, owned) in [(&["Ready"][..], ONE), (&["KeysReady"][..], OTHER)] {
             assert_eq!(difference(Some(&stands), &status(wanted), owned), None);
         }
+    }
+
+    #[test]
+    fn what_is_no_longer_said_within_a_field_goes_too() {
+        let stands =
+            json!({ "one": { "old": 1, "kept": { "gone": 2, "here": 3 } }, "theirs": { "x": 4 } });
+        let wanted = json!({ "one": { "kept": { "here": 3 } } });
+        let patch = difference(Some(&stands), &wanted, ONE).unwrap();
+        assert_eq!(patch["one"]["old"], Value::Null);
+        let now = merged(&stands, &patch);
+        assert_eq!(
+            now,
+            json!({ "one": { "kept": { "here": 3 } }, "theirs": { "x": 4 } })
+        );
+        assert_eq!(difference(Some(&now), &wanted, ONE), None);
     }
 
     #[test]

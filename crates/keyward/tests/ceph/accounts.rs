@@ -231,6 +231,9 @@ async fn what_somebody_changes_comes_right() {
         .unwrap();
     stage
         .until("a key that works is in the Secret", || async {
+            stage
+                .live_through(&operator, super::stage::minutes(10))
+                .await;
             stage.try_login(&stage.login(ROOT_SECRET).await).await == [200, 200]
         })
         .await;

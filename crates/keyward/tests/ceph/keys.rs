@@ -18,10 +18,10 @@ async fn keys_overlap_and_the_old_one_dies() {
     let (stage, operator) =
         ann(json!({ "keyRotation": { "every": "24h", "overlap": "2h" } })).await;
     let mut old = stage.login(ANNS_SECRET).await;
-    for _ in 0..3 {
-        stage.live_through(&operator, hours(23)).await;
+    for _ in 0..2 {
+        stage.live_through(&operator, hours(20)).await;
         assert_eq!(stage.live("ann"), [old.access_key.clone()]);
-        stage.live_through(&operator, hours(1) + minutes(6)).await;
+        stage.live_through(&operator, hours(4) + minutes(6)).await;
         stage
             .until("there is a new key", || async {
                 stage.login(ANNS_SECRET).await.access_key != old.access_key
@@ -46,10 +46,6 @@ async fn keys_overlap_and_the_old_one_dies() {
             .await;
         assert_eq!(stage.live("ann"), [new.access_key.clone()]);
         old = new;
-        // The next rotation is counted from when the key was made.
-        stage.live_through(&operator, minutes(1)).await;
-        let until = 24 * 60 - (2 * 60 + 2) - 23 * 60;
-        assert!(until < 0);
         stage
             .annotate(USER, "ann", "keyward.dev/rotate", &old.access_key)
             .await;
@@ -161,18 +157,27 @@ async fn a_user_that_lost_its_keys_gets_one() {
 #[tokio::test]
 async fn two_operators_make_one_key() {
     let stage = Stage::new().await;
-    let (_one, _two) = (stage.operator().await, stage.operator().await);
+    let (one, two) = (stage.operator().await, stage.operator().await);
     for name in ["a", "b", "c", "d"] {
         stage.create(USER, name, json!({})).await;
     }
     stage.create(ACCOUNT, "acme", json!({})).await;
     for name in ["a", "b", "c", "d"] {
         stage.until_ready(USER, name).await;
-        let live = stage.live(name);
-        let secret = format!("rook-ceph-object-user-my-store-{name}");
-        assert_eq!(live, [stage.login(&secret).await.access_key]);
     }
     stage.until_ready(ACCOUNT, "acme").await;
+    // What the slower of the two may have made is recorded nowhere, and swept.
+    stage.live_through(&one, minutes(15)).await;
+    stage.live_through(&two, minutes(15)).await;
+    for name in ["a", "b", "c", "d"] {
+        let secret = format!("rook-ceph-object-user-my-store-{name}");
+        let current = stage.login(&secret).await.access_key;
+        stage
+            .until("one key is left", || async {
+                stage.live(name) == [current.clone()]
+            })
+            .await;
+    }
     assert_eq!(
         stage.try_login(&stage.login(ROOT_SECRET).await).await,
         [200, 200]

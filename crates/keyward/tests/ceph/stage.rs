@@ -213,7 +213,7 @@ impl Stage {
     // What must come true.
 
     pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, is: impl Fn() -> F) {
-        let limit = Duration::from_secs(12);
+        let limit = Duration::from_secs(60);
         cluster::until(what, limit, is, async || self.describe().await).await;
     }
 
@@ -224,7 +224,7 @@ impl Stage {
             let generation = object.and_then(|object| object.metadata.generation);
             let ready = condition_in(&status, "Ready")["status"] == "True";
             let keys = condition_in(&status, "KeysReady");
-            let keys = keys.is_null() || keys["status"] == "True";
+            let keys = keys.is_null() || keys["status"] == "True" || keys["reason"] == "Finished";
             let served = status["observedGeneration"].as_i64() == generation;
             ready && keys && served && status["phase"] == "Ready"
         })
@@ -259,6 +259,7 @@ impl Stage {
 
     /// Time passes for the operator, and its timers ring.
     pub(crate) fn later(&self, operator: &Running, time: SignedDuration) {
+        self.store.advance(time);
         self.clock
             .pass(Duration::from_secs(time.as_secs().unsigned_abs()));
         let queue = &operator.engine.world().queue;

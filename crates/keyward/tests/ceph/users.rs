@@ -149,8 +149,9 @@ async fn a_user_of_somebody_elses_is_never_taken() {
     stage
         .until("the second is told", || async {
             let second = team_b.get("ann").await.unwrap();
-            let said = second.data["status"]["conditions"][0]["reason"].clone();
-            said == "ThingOfAnother"
+            let conditions = second.data["status"]["conditions"].as_array().cloned();
+            let mut conditions = conditions.unwrap_or_default().into_iter();
+            conditions.any(|one| one["type"] == "Ready" && one["reason"] == "ThingOfAnother")
         })
         .await;
     stage.calm(&operator).await;
