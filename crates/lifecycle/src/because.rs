@@ -209,6 +209,12 @@ reasons! {
         => "choose a name that is free at the issuer, or have the owner remove what is there",
     RemovalBlocked: Underway = "something at the issuer keeps it from being removed"
         => "whoever owns what is named has to remove it; Keyward goes on then",
+    CredentialsFirst: Underway = "its credentials are taken out of service before it is removed"
+        => "Keyward does this by itself; the condition of the credentials says what they wait for",
+    CredentialsNotReady: Underway = "everything is as the spec asks for but its credentials, which are not ready yet"
+        => "Keyward does this by itself; the condition of the credentials says what they wait for",
+    IssuerGone: Underway = "the issuer was removed from the cluster, and all that it had with it"
+        => "Keyward lets a resource that is being deleted go; any other waits until the issuer is back",
 
     IssuerDenied: Trouble = "the issuer refused our login"
         => "somebody has to correct the login in its Secret, which is then tried at once, or its rights at the issuer",

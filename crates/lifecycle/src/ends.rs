@@ -125,6 +125,9 @@ impl Because {
             | Self::LoginMissing
             | Self::IssuerMissing
             | Self::IssuerNotReady
+            | Self::IssuerGone
+            | Self::CredentialsFirst
+            | Self::CredentialsNotReady
             | Self::SecretNotAdopted
             | Self::DependencyCycle
             | Self::ClusterTrouble

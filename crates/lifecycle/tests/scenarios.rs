@@ -108,6 +108,9 @@ const NOT_DECIDED: &[(Because, &str)] = &[
     (Because::AsWanted, OF_ANOTHER_SHAPE),
     (Because::ThingOfAnother, OF_ANOTHER_SHAPE),
     (Because::RemovalBlocked, OF_ANOTHER_SHAPE),
+    (Because::CredentialsFirst, OF_ANOTHER_SHAPE),
+    (Because::CredentialsNotReady, OF_ANOTHER_SHAPE),
+    (Because::IssuerGone, OF_ANOTHER_SHAPE),
 ];
 
 const OF_ANOTHER_SHAPE: &str = "of controllers that mint nothing";

@@ -1,5 +1,6 @@
 //! The kinds people write, by system.
 
+pub mod ceph;
 pub mod demo;
 pub mod gitlab;
 pub mod keystone;
@@ -15,6 +16,10 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         gitlab::GitLabProjectAccessToken::crd(),
         gitlab::GitLabGroupAccessToken::crd(),
         gitlab::GitLabPersonalAccessToken::crd(),
+        ceph::CephObjectStoreAccount::crd(),
+        ceph::CephObjectStoreUser::crd(),
+        ceph::CephObjectStore::crd(),
+        ceph::CephCluster::crd(),
         demo::DemoCredential::crd(),
     ]
 }

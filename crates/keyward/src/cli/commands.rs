@@ -85,6 +85,9 @@ impl About<'_> {
             | Because::SecretMissing
             | Because::SecretDamaged
             | Because::RevokedElsewhere
+            | Because::CredentialsFirst
+            | Because::CredentialsNotReady
+            | Because::IssuerGone
             | Because::AttemptLost
             | Because::WishChanged
             | Because::Stored

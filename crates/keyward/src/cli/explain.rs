@@ -55,6 +55,15 @@ pub(crate) struct ExplainArgs {
         env = "KEYWARD_ALLOW_KEYSTONE_URL"
     )]
     allow_keystone_url: Vec<BaseUrl>,
+    /// With --ask-issuer: an object gateway that may be asked, as `keyward run` has it [default: only Services of the
+    /// CephObjectStore's own namespace]
+    #[arg(
+        long,
+        value_name = "URL",
+        value_delimiter = ',',
+        env = "KEYWARD_ALLOW_RGW_URL"
+    )]
+    allow_rgw_url: Vec<BaseUrl>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -133,6 +142,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<(), Failure> {
             plain_http: args.allow_plain_http,
             base_urls: Allowed::Only(args.allow_base_url.clone()),
             keystone_urls: Allowed::Only(args.allow_keystone_url.clone()),
+            rgw_urls: Allowed::Only(args.allow_rgw_url.clone()),
             request_timeout: None,
         }
     } else {

@@ -103,6 +103,15 @@ pub(crate) struct RunArgs {
         env = "KEYWARD_ALLOW_KEYSTONE_URL"
     )]
     allow_keystone_url: Vec<BaseUrl>,
+    /// An object gateway that a CephObjectStore may name, with everything below its path; may be given several times
+    /// [default: only Services of the CephObjectStore's own namespace]
+    #[arg(
+        long,
+        value_name = "URL",
+        value_delimiter = ',',
+        env = "KEYWARD_ALLOW_RGW_URL"
+    )]
+    allow_rgw_url: Vec<BaseUrl>,
     /// Longest time a single request may take
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::duration, env = "KEYWARD_REQUEST_TIMEOUT")]
     request_timeout: Duration,
@@ -161,6 +170,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
         plain_http: args.allow_plain_http,
         base_urls: Allowed::Only(args.allow_base_url.clone()),
         keystone_urls: Allowed::Only(args.allow_keystone_url.clone()),
+        rgw_urls: Allowed::Only(args.allow_rgw_url.clone()),
         request_timeout: Some(args.request_timeout),
     };
     let controllers = chosen(&args.controllers, &allowed)?;

@@ -1,9 +1,11 @@
 //! What sets each kind apart. Adding one means a folder here and a line in [`all`].
 
 pub mod addresses;
+pub mod ceph;
 pub mod demo;
 pub mod gitlab;
 pub mod openstack;
+mod schedule;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +38,11 @@ pub fn all(reach: &Reach) -> Vec<Switch> {
                 .collect(),
         },
         Switch {
+            name: "ceph",
+            by_default: true,
+            guests: ceph::guests(&reach.rgw_urls, reach.plain_http, reach.request_timeout),
+        },
+        Switch {
             name: "demo",
             by_default: false,
             guests: vec![Guest::Rotation(Arc::new(demo::Demo::default()))],
@@ -52,6 +59,8 @@ pub struct Reach {
     pub base_urls: Allowed,
     /// Every Keystone that a KeystoneAPI may name.
     pub keystone_urls: Allowed,
+    /// Every object gateway that a CephObjectStore may name.
+    pub rgw_urls: Allowed,
     /// The longest that a request may take, where that is not the usual.
     pub request_timeout: Option<Duration>,
 }
@@ -63,6 +72,7 @@ impl Reach {
             plain_http: true,
             base_urls: Allowed::Any,
             keystone_urls: Allowed::Any,
+            rgw_urls: Allowed::Any,
             request_timeout: None,
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, ObjectMeta};
+use lifecycle::Owner;
 use sources::{SecretValue, Values};
 
 use super::horizon::{Sighting, not_newer};
@@ -34,6 +35,9 @@ pub fn values(secret: &Secret) -> Values {
 /// Reads live, in the resource's own namespace and nowhere else, and keeps a note of what it read.
 pub struct Reader<'a> {
     world: &'a World,
+    /// The resource's own namespace.
+    home: String,
+    /// Where it reads now.
     namespace: String,
     /// Where else it may read.
     reaches: Vec<String>,
@@ -52,6 +56,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn new(world: &'a World, namespace: &str) -> Self {
         Self {
             world,
+            home: namespace.to_owned(),
             namespace: namespace.to_owned(),
             reaches: Vec::new(),
             inputs: Vec::new(),
@@ -83,6 +88,29 @@ impl<'a> Reader<'a> {
         }
         namespace.clone_into(&mut self.namespace);
         Ok(())
+    }
+
+    /// Reads in this namespace from now on, if the operator looks after it: then what is read there is watched there. Whether
+    /// its owner agrees is for whoever goes there to find out, before anything of it is used. `false`: it is not looked after.
+    pub fn visit(&mut self, namespace: &str) -> bool {
+        let looked_after = namespace == self.home || self.world.options.scope.includes(namespace);
+        if looked_after {
+            namespace.clone_into(&mut self.namespace);
+        }
+        looked_after
+    }
+
+    /// Reads in the resource's own namespace again.
+    pub fn go_home(&mut self) {
+        self.namespace.clone_from(&self.home);
+    }
+
+    /// Whose mark the things and credentials of a resource bear.
+    pub fn owner_of(&self, object: &DynamicObject) -> Owner {
+        Owner::new(
+            self.world.cluster.clone(),
+            &object.uid().unwrap_or_default(),
+        )
     }
 
     /// One resource of a kind that was declared as a neighbour; `None` if it, or its kind, is not there.

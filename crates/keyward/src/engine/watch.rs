@@ -301,7 +301,10 @@ fn owners_named(world: &World, metadata: &ObjectMeta) -> Vec<Key> {
         name: name.to_owned(),
         departed: None,
     };
-    let all = || world.controllers.iter().enumerate();
+    let all = || {
+        let all = world.controllers.iter().enumerate();
+        all.filter(|(_, one)| one.makes_secrets())
+    };
     let owners = metadata.owner_references.iter().flatten();
     let named: Vec<Key> = owners
         .filter(|owner| owner.uid == *uid)

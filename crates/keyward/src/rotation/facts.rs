@@ -184,7 +184,7 @@ fn resource(observed: &Observation, ledger: LedgerState, delivery: Delivery) -> 
             .finalizers()
             .iter()
             .any(|finalizer| finalizer == observed.kind.finalizer()),
-        deleting: object.metadata.deletion_timestamp.is_some(),
+        deleting: observed.kind.is_leaving(object),
         leaving_since: object.metadata.deletion_timestamp.as_ref().map(|at| at.0),
         suspended: names::is_suspended(&object.metadata),
         mirrored,

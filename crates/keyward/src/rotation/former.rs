@@ -210,7 +210,7 @@ pub(super) async fn secrets_left(
     observed: &Observation,
 ) -> Result<Vec<Secret>, Fault> {
     let wanted = observed.wanted_former().filter(|former| !former.taken);
-    let leaves = observed.object.metadata.deletion_timestamp.is_some();
+    let leaves = observed.kind.is_leaving(&observed.object);
     let Some(former) = wanted.filter(|_| !leaves) else {
         return Ok(Vec::new());
     };

@@ -16,6 +16,7 @@ use crate::engine::access::Access;
 use crate::engine::names;
 use crate::engine::reader::Reader;
 use crate::engine::rights::Right;
+use crate::engine::status::Owned;
 use crate::engine::trouble::Fault;
 
 /// What is special about one kind: its spec, its status, its names. Everything else is the engine's.
@@ -65,6 +66,11 @@ pub trait Kind: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
+    /// Whether its credentials are to be taken out of service: as a rule when the resource is being deleted.
+    fn leaves(&self, object: &DynamicObject) -> bool {
+        object.metadata.deletion_timestamp.is_some()
+    }
+
     /// When the current version should be replaced.
     fn due(&self, object: &DynamicObject, current: &Entry) -> Option<Timestamp>;
 
@@ -111,6 +117,10 @@ pub struct About {
     pub finalizer: &'static str,
     /// Our finalizer on its Secrets.
     pub secret_finalizer: &'static str,
+    /// The type of its Secrets.
+    pub secret_type: &'static str,
+    /// Which part of status is ours.
+    pub owned: Owned,
     /// Annotations on a resource that say what its spec has no field for: where its issuer is, what becomes of it in the
     /// end. They are written down with each version, as its spec is.
     pub settings: &'static [&'static str],
@@ -128,6 +138,8 @@ impl About {
             metrics_source: None,
             finalizer: names::GUARD,
             secret_finalizer: names::GUARD,
+            secret_type: "Opaque",
+            owned: Owned::All,
             settings: &[],
             neighbours: Vec::new(),
             rights: Vec::new(),
@@ -150,6 +162,16 @@ impl dyn Kind + '_ {
 
     pub fn secret_finalizer(&self) -> &'static str {
         self.about().secret_finalizer
+    }
+
+    /// Whether its credentials are to be taken out of service. What is deleted and was never ours is left alone.
+    pub fn is_leaving(&self, object: &DynamicObject) -> bool {
+        let guarded = object
+            .finalizers()
+            .iter()
+            .any(|one| one == self.finalizer());
+        let deleted = object.metadata.deletion_timestamp.is_some();
+        self.leaves(object) || (deleted && !guarded)
     }
 
     pub fn settings(&self) -> &'static [&'static str] {

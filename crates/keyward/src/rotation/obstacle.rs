@@ -26,7 +26,7 @@ pub(super) async fn find(
     let Ok(wish) = kind.read(object).wish else {
         return Ok(None);
     };
-    if object.metadata.deletion_timestamp.is_some() {
+    if kind.is_leaving(object) {
         return Ok(None);
     }
     if let Some(refusal) = in_the_way(world, kind, object, secrets, &wish).await? {

@@ -90,7 +90,7 @@ pub(super) async fn read(
         let found = |entry: &Entry| own.secrets.iter().any(|secret| keeps(secret, entry));
         ledger.intent.is_none() && ledger.entries().all(found) && own.disputed.is_empty()
     });
-    let leaving = object.metadata.deletion_timestamp.is_some();
+    let leaving = kind.is_leaving(object);
     if doubt || !settled || leaving {
         look_for_more(world, kind, object, &mut own).await?;
     }

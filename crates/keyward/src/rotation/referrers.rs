@@ -44,7 +44,7 @@ pub async fn to(
     version: Version,
 ) -> Result<Referrers, Fault> {
     let mut found = by_secret(world, observed, version).await?;
-    let leaving = observed.gone || observed.object.metadata.deletion_timestamp.is_some();
+    let leaving = observed.gone || observed.kind.is_leaving(&observed.object);
     // Whoever deletes the resource wants its credentials gone, and only those who follow the protocol are waited for.
     if observed.reading().issuer.tells_use && !leaving {
         let used = used(world, observed, version)

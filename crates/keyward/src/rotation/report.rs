@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::facts::facts;
 use super::observe::Observation;
 use crate::engine::conditions::Said;
-use crate::engine::status::{self, Owned};
+use crate::engine::status;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
 
@@ -32,8 +32,8 @@ pub async fn write(
     decision: &Decision,
 ) -> Result<(), Fault> {
     let wanted = wanted(world, observed, decision);
-    let written =
-        status::write(world, &observed.key(), &observed.object, wanted, Owned::All).await?;
+    let owned = observed.kind.about().owned;
+    let written = status::write(world, &observed.key(), &observed.object, wanted, owned).await?;
     if let Some(object) = written {
         observed.saw_object(object);
     }

@@ -174,7 +174,7 @@ fn bare(kind: &dyn Kind, object: &DynamicObject, name: &str, role: &str) -> Secr
             owner_references: Some(vec![owner_reference(kind, object)]),
             ..ObjectMeta::default()
         },
-        type_: Some("Opaque".into()),
+        type_: Some(kind.about().secret_type.into()),
         ..Secret::default()
     }
 }

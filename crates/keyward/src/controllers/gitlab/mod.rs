@@ -4,7 +4,6 @@ mod cycles;
 mod events;
 mod force;
 mod place;
-mod schedule;
 mod spec;
 mod status;
 

@@ -129,7 +129,7 @@ impl Observation {
     /// Whether a resource that leaves never had anything where its spec points now: then nothing can be left there, and
     /// that nobody may look there is no reason to stay.
     pub(super) fn made_all_elsewhere(&self) -> bool {
-        let leaving = self.object.metadata.deletion_timestamp.is_some();
+        let leaving = self.kind.is_leaving(&self.object);
         let here = self.kind.access().place(&self.object);
         let places = self.recorded_places();
         leaving && !places.is_empty() && places.iter().all(|(place, _)| *place != here)
