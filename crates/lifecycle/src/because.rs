@@ -210,6 +210,15 @@ reasons! {
     RemovalBlocked: Underway = "something at the issuer keeps it from being removed"
         => "whoever owns what is named has to remove it; Keyward goes on then",
 
+    RolloutUnderway: Underway = "the workload is pointed at the current version, and its rollout is not over; what it used before stays held"
+        => "Keyward lets the old version go when the rollout is over and no pod refers to it any more",
+    RolloutPaused: NeedsAPerson = "the workload is pointed at the current version, but it is paused, so that its pods keep what they have; that stays held"
+        => "somebody has to resume the rollout",
+    RolloutByHand: NeedsAPerson = "the workload is pointed at the current version, but its update strategy leaves pods as they are; what they use stays held"
+        => "somebody has to delete the pods that are left, or to change the update strategy",
+    RolloutStuck: Trouble = "the workload is pointed at the current version, but its rollout does not get on; what it used before stays held"
+        => "somebody has to find out why the new pods are not ready; Keyward goes on when they are",
+
     IssuerDenied: Trouble = "the issuer refused our login"
         => "somebody has to correct the login in its Secret, which is then tried at once, or its rights at the issuer",
     IssuerRejected: Trouble = "the issuer refused the request"

@@ -127,6 +127,10 @@ impl Because {
             | Self::IssuerNotReady
             | Self::SecretNotAdopted
             | Self::DependencyCycle
+            | Self::RolloutUnderway
+            | Self::RolloutPaused
+            | Self::RolloutByHand
+            | Self::RolloutStuck
             | Self::ClusterTrouble
             | Self::Outrun => EndsBy::TheCluster,
 

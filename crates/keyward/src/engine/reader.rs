@@ -14,6 +14,9 @@ use super::waiting::Awaited;
 use super::world::World;
 use super::{Key, names};
 
+/// Lists are read in pages of this size: a namespace can hold thousands.
+const PAGE: u32 = 500;
+
 /// What stands under one key of a Secret.
 #[derive(Debug)]
 pub enum Held {
@@ -228,6 +231,29 @@ impl<'a> Reader<'a> {
             version: newest(&found),
         });
         Ok(found)
+    }
+
+    /// Those of this kind in the namespace that a label selector fits, page by page, without taking note of it.
+    pub async fn selected(
+        &mut self,
+        resource: &ApiResource,
+        selector: &str,
+    ) -> Result<Vec<DynamicObject>, Fault> {
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.world.client.clone(), &self.namespace, resource);
+        let mut next = ListParams::default().limit(PAGE).labels(selector);
+        let mut all = Vec::new();
+        loop {
+            let page = self
+                .world
+                .timed("listing the users", api.list(&next))
+                .await?;
+            all.extend(page.items);
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => next = next.continue_token(&token),
+                None => return Ok(all),
+            }
+        }
     }
 
     /// `None`: the kind is not installed.
