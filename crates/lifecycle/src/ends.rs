@@ -131,6 +131,10 @@ impl Because {
             | Self::RolloutPaused
             | Self::RolloutByHand
             | Self::RolloutStuck
+            | Self::RolloutTakenBack
+            | Self::FollowedMissing
+            | Self::FollowedLeaving
+            | Self::NothingToRoll
             | Self::ClusterTrouble
             | Self::Outrun => EndsBy::TheCluster,
 

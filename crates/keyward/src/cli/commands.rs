@@ -78,7 +78,11 @@ impl About<'_> {
             // What is told of a workload stands on it.
             | Because::RolloutPaused
             | Because::RolloutByHand
-            | Because::RolloutStuck => kubectl(format!("describe {resource}")),
+            | Because::RolloutStuck
+            | Because::RolloutTakenBack
+            | Because::FollowedMissing
+            | Because::FollowedLeaving
+            | Because::NothingToRoll => kubectl(format!("describe {resource}")),
             Because::UpToDate
             | Because::NotOurs
             | Because::Departed

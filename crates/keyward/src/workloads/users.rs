@@ -22,20 +22,18 @@ pub struct User {
     pub who: Holder,
     /// The Secrets that it refers to.
     pub secrets: BTreeSet<String>,
-    /// The annotations of its template, for who stamps templates.
+    /// Where it is, and as what it was read.
     #[serde(skip)]
-    pub annotations: Vec<(String, String)>,
+    pub resource: ApiResource,
+    #[serde(skip)]
+    pub name: String,
+    #[serde(skip)]
+    pub version: String,
 }
 
 impl User {
     pub fn refers_to(&self, secret: &str) -> bool {
         self.secrets.contains(secret)
-    }
-
-    pub fn annotation(&self, key: &str) -> Option<&str> {
-        let mut all = self.annotations.iter();
-        all.find(|(known, _)| known == key)
-            .map(|(_, value)| value.as_str())
     }
 
     /// A pod. `None`: all its containers have ended for good, so that it uses nothing. One that is being deleted has not:
@@ -49,7 +47,9 @@ impl User {
         Some(Self {
             who: format!("pod {}{note}", pod.name_any()).into(),
             secrets: secrets_in(&pod.data["spec"]),
-            annotations: own(pod.annotations().iter()),
+            resource: ApiResource::erase::<Pod>(&()),
+            name: pod.name_any(),
+            version: pod.resource_version().unwrap_or_default(),
         })
     }
 
@@ -62,13 +62,12 @@ impl User {
             ended && one["status"] == "True"
         });
         let template = &job.data["spec"]["template"];
-        let annotations = template["metadata"]["annotations"].as_object();
-        let text =
-            |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
         (!over).then(|| Self {
             who: format!("job {}", job.name_any()).into(),
             secrets: secrets_in(&template["spec"]),
-            annotations: annotations.into_iter().flatten().filter_map(text).collect(),
+            resource: ApiResource::erase::<Job>(&()),
+            name: job.name_any(),
+            version: job.resource_version().unwrap_or_default(),
         })
     }
 }
@@ -82,11 +81,6 @@ pub fn is_over(pod: &DynamicObject) -> bool {
 fn secrets_in(pod_spec: &Value) -> BTreeSet<String> {
     let all = references::in_pod_spec(pod_spec).into_iter();
     all.map(|reference| reference.secret).collect()
-}
-
-fn own<'a>(all: impl Iterator<Item = (&'a String, &'a String)>) -> Vec<(String, String)> {
-    all.map(|(key, value)| (key.clone(), value.clone()))
-        .collect()
 }
 
 /// Everybody who runs from this workload's templates, read live: those of an old template too, and those on their way out.
@@ -197,7 +191,6 @@ mod tests {
             object(json!({
                 "metadata": { "name": "j" },
                 "spec": { "template": {
-                    "metadata": { "annotations": { "a": "b" } },
                     "spec": { "containers": [{ "name": "c", "envFrom": [{ "secretRef": { "name": "s" } }] }] },
                 } },
                 "status": { "conditions": conditions },
@@ -205,7 +198,6 @@ mod tests {
         };
         let running = User::of_job(&job(json!([]))).expect("it runs");
         assert!(running.refers_to("s"));
-        assert_eq!(running.annotation("a"), Some("b"));
         let suspended = job(json!([{ "type": "Suspended", "status": "True" }]));
         assert!(User::of_job(&suspended).is_some(), "it may go on");
         let not_failed = job(json!([{ "type": "Failed", "status": "False" }]));

@@ -167,7 +167,9 @@ fn user(who: &str, secrets: &[&str]) -> User {
     User {
         who: who.into(),
         secrets: secrets.iter().map(|&one| one.to_owned()).collect(),
-        annotations: Vec::new(),
+        resource: Sort::Deployment.resource(),
+        name: who.to_owned(),
+        version: String::new(),
     }
 }
 
