@@ -216,6 +216,23 @@ reasons! {
     IssuerGone: Underway = "the issuer was removed from the cluster, and all that it had with it"
         => "Keyward lets a resource that is being deleted go; any other waits until the issuer is back",
 
+    RolloutUnderway: Underway = "the workload is pointed at the current version, and its rollout is not over; what it used before stays held"
+        => "Keyward lets the old version go when the rollout is over and no pod refers to it any more",
+    RolloutPaused: NeedsAPerson = "the workload is pointed at the current version, but it is paused, so that its pods keep what they have; that stays held"
+        => "somebody has to resume the rollout",
+    RolloutByHand: NeedsAPerson = "the workload is pointed at the current version, but its update strategy leaves pods as they are; what they use stays held"
+        => "somebody has to delete the pods that are left, or to change the update strategy",
+    RolloutStuck: Trouble = "the workload is pointed at the current version, but its rollout does not get on; what it used before stays held"
+        => "somebody has to find out why the new pods are not ready; Keyward goes on when they are",
+    RolloutTakenBack: Trouble = "the workload's rollout failed with the current version, and it was brought back to the one before, which stays held"
+        => "somebody has to find out why the new pods were not ready; the next version is rolled out by itself",
+    FollowedMissing: Underway = "the credential that the workload follows is not there, or has no version yet; its pod template stays as it is"
+        => "somebody has to create the credential, or to correct the annotation keyward.dev/follow",
+    FollowedLeaving: NeedsAPerson = "the credential that the workload follows is being deleted, and waits until the workload uses it no more"
+        => "somebody has to take the credential out of the pod template, or to delete the workload",
+    NothingToRoll: Trouble = "the workload follows a credential that its pod template does not refer to; nothing is held for it, so that an old version goes after the minimum overlap"
+        => "somebody has to refer to the credential in the pod template, or to remove the annotation keyward.dev/follow",
+
     IssuerDenied: Trouble = "the issuer refused our login"
         => "somebody has to correct the login in its Secret, which is then tried at once, or its rights at the issuer",
     IssuerRejected: Trouble = "the issuer refused the request"

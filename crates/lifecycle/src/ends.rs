@@ -130,6 +130,14 @@ impl Because {
             | Self::CredentialsNotReady
             | Self::SecretNotAdopted
             | Self::DependencyCycle
+            | Self::RolloutUnderway
+            | Self::RolloutPaused
+            | Self::RolloutByHand
+            | Self::RolloutStuck
+            | Self::RolloutTakenBack
+            | Self::FollowedMissing
+            | Self::FollowedLeaving
+            | Self::NothingToRoll
             | Self::ClusterTrouble
             | Self::Outrun => EndsBy::TheCluster,
 

@@ -74,7 +74,15 @@ impl About<'_> {
             // The condition has the command, with the key of the Secret.
             Because::RootCredentialLost
             | Because::BootstrapReverted
-            | Because::RotationUnconfirmed => kubectl(format!("describe {resource}")),
+            | Because::RotationUnconfirmed
+            // What is told of a workload stands on it.
+            | Because::RolloutPaused
+            | Because::RolloutByHand
+            | Because::RolloutStuck
+            | Because::RolloutTakenBack
+            | Because::FollowedMissing
+            | Because::FollowedLeaving
+            | Because::NothingToRoll => kubectl(format!("describe {resource}")),
             Because::UpToDate
             | Because::NotOurs
             | Because::Departed
@@ -121,6 +129,7 @@ impl About<'_> {
             | Because::RotationUnanswered
             | Because::RotationUndone
             | Because::AsWanted
+            | Because::RolloutUnderway
             | Because::IssuerThrottled
             | Because::Outrun => None,
         }

@@ -3,6 +3,7 @@
 pub mod addresses;
 pub mod ceph;
 pub mod demo;
+pub mod follow;
 pub mod gitlab;
 pub mod openstack;
 mod schedule;
@@ -17,6 +18,30 @@ use crate::rotation::{Kind, Rotation};
 
 /// Every controller there is. Those marked as not for production run only when they are named.
 pub fn all(reach: &Reach) -> Vec<Switch> {
+    with_followers(credentials(reach), &[])
+}
+
+/// And those that follow what is switched on.
+fn with_followers(mut switches: Vec<Switch>, names: &[String]) -> Vec<Switch> {
+    let can_be_there =
+        |switch: &&Switch| switch.by_default || names.iter().any(|name| name == switch.name);
+    let guests = switches.iter().filter(can_be_there);
+    let guests = guests.flat_map(|switch| &switch.guests);
+    let kinds = guests.filter_map(|guest| match guest {
+        Guest::Rotation(kind) => Some(kind.clone()),
+        Guest::Other(_) => None,
+    });
+    let followers = follow::controllers(kinds.collect());
+    switches.push(Switch {
+        name: "follow",
+        by_default: true,
+        guests: followers.into_iter().map(Guest::Other).collect(),
+    });
+    switches
+}
+
+/// Everything with versions that can be followed.
+fn credentials(reach: &Reach) -> Vec<Switch> {
     let appcred =
         openstack::appcred::AppCred::new(reach.plain_http).reaching(reach.keystone_urls.clone());
     let appcred = match reach.request_timeout {
@@ -117,7 +142,7 @@ pub fn named(
     names: &[String],
     reach: &Reach,
 ) -> Result<Vec<Arc<dyn Controller>>, UnknownController> {
-    let all = all(reach);
+    let all = with_followers(credentials(reach), names);
     if let Some(unknown) = names
         .iter()
         .find(|name| all.iter().all(|known| known.name != **name))

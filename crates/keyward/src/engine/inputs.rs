@@ -47,6 +47,16 @@ impl Input {
     }
 }
 
+impl Input {
+    /// All there are of this kind in the namespace.
+    pub(super) fn whole(&self) -> Self {
+        Self {
+            name: String::new(),
+            ..self.clone()
+        }
+    }
+}
+
 /// What a source was opened with, each with the version that was read. Shared by all who use the source.
 pub type Inputs = Arc<[(Input, String)]>;
 

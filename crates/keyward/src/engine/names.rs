@@ -28,6 +28,17 @@ pub const MINIMUM_OVERLAP: &str = "keyward.dev/minimum-overlap";
 /// On a resource whose kind has no field for it: how long the previous version is kept whole.
 pub const ROLLBACK_WINDOW: &str = "keyward.dev/rollback-window";
 
+/// On a workload: the credential whose current version its pod template is kept at, as `<kind>/<name>`.
+pub const FOLLOW: &str = "keyward.dev/follow";
+/// On a workload that follows: `Hold` or `Rollback`, for a rollout that fails.
+pub const ON_FAILED_ROLLOUT: &str = "keyward.dev/on-failed-rollout";
+/// On a workload that follows: how it stands. Written only by Keyward.
+pub const FOLLOW_STATE: &str = "keyward.dev/follow-state";
+/// On a workload that follows: what must be remembered. Written only by Keyward.
+pub const FOLLOWED: &str = "keyward.dev/followed";
+/// On the pod template of a workload that follows what is delivered in place: the version that it was rolled out for.
+pub const FOLLOW_VERSION: &str = "keyward.dev/follow-version";
+
 /// On a Secret of ours, as label: the uid of the resource it belongs to.
 pub const OWNER_UID: &str = "keyward.dev/owner-uid";
 /// On a Secret of ours, as label: `draft`, `final` or `target`.

@@ -5,15 +5,18 @@ use std::collections::BTreeMap;
 
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, ObjectMeta};
-use lifecycle::Owner;
+use lifecycle::{Bearer, Owner};
 use sources::{SecretValue, Values};
 
-use super::horizon::{Sighting, not_newer};
+use super::horizon::{Horizon, Sighting, not_newer};
 use super::inputs::{Input, Inputs};
 use super::trouble::Fault;
 use super::waiting::Awaited;
 use super::world::World;
 use super::{Key, names};
+
+/// Lists are read in pages of this size: a namespace can hold thousands.
+const PAGE: u32 = 500;
 
 /// What stands under one key of a Secret.
 #[derive(Debug)]
@@ -43,6 +46,8 @@ pub struct Reader<'a> {
     reaches: Vec<String>,
     inputs: Vec<(Input, String)>,
     awaited: Vec<Awaited>,
+    /// Uid and version of each Secret of ours that was read.
+    secrets: Vec<(String, String)>,
     told: String,
 }
 
@@ -61,6 +66,7 @@ impl<'a> Reader<'a> {
             reaches: Vec::new(),
             inputs: Vec::new(),
             awaited: Vec::new(),
+            secrets: Vec::new(),
             told: String::new(),
         }
     }
@@ -258,6 +264,70 @@ impl<'a> Reader<'a> {
         Ok(found)
     }
 
+    /// Those of this kind in the namespace that a label selector fits, page by page, without taking note of it.
+    pub async fn selected(
+        &mut self,
+        resource: &ApiResource,
+        selector: &str,
+    ) -> Result<Vec<DynamicObject>, Fault> {
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.world.client.clone(), &self.namespace, resource);
+        let mut next = ListParams::default().limit(PAGE).labels(selector);
+        let mut all = Vec::new();
+        loop {
+            let page = self
+                .world
+                .timed("listing the users", api.list(&next))
+                .await?;
+            all.extend(page.items);
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => next = next.continue_token(&token),
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// What is written on a Secret, without its values. A change of it wakes nobody: those who hold it write on it all the
+    /// time. One is believed not to be there when a second look says so too.
+    pub async fn secret_metadata(&mut self, name: &str) -> Result<Option<ObjectMeta>, Fault> {
+        let api = self.world.secrets(&self.namespace);
+        let act = "reading what is written on a Secret";
+        let mut found = self.world.timed(act, api.get_metadata_opt(name)).await?;
+        if found.is_none() {
+            found = self.world.timed(act, api.get_metadata_opt(name)).await?;
+        }
+        let found = found.map(|found| found.metadata);
+        self.secrets
+            .extend(found.iter().filter_map(uid_and_version));
+        Ok(found)
+    }
+
+    /// What is written on every Secret of ours in the namespace, without values.
+    pub async fn all_owned_secrets(&mut self) -> Result<Vec<ObjectMeta>, Fault> {
+        let api = self.world.secrets(&self.namespace);
+        let ours = ListParams::default().labels(names::OWNER_UID);
+        let act = "reading whose Secrets there are";
+        let list = self.world.timed(act, api.list_metadata(&ours)).await?;
+        let found: Vec<ObjectMeta> = list.items.into_iter().map(|one| one.metadata).collect();
+        self.secrets
+            .extend(found.iter().filter_map(uid_and_version));
+        Ok(found)
+    }
+
+    /// What may have to wait until this one changes is woken then. `version`: as it was read.
+    pub fn wait_for(&mut self, resource: &ApiResource, name: &str, version: &str) {
+        self.awaited.push(Awaited {
+            input: Input::one(&self.namespace, resource, name),
+            resource: resource.clone(),
+            version: version.to_owned(),
+        });
+    }
+
+    /// Which resource a record on this one must name to count.
+    pub fn bearer(&self, object: &DynamicObject) -> Bearer {
+        self.world.bearer(object)
+    }
+
     /// `None`: the kind is not installed.
     async fn look(&self, resource: &ApiResource) -> Result<Option<Vec<DynamicObject>>, Fault> {
         let api: Api<DynamicObject> =
@@ -309,6 +379,21 @@ impl<'a> Reader<'a> {
         self.told.push('\n');
     }
 
+    /// Puts what was read into the horizon, and says what is waited for. What is older than an earlier look is no answer.
+    pub(crate) fn finish_into(self, horizon: &mut Horizon) -> Result<Vec<Awaited>, Fault> {
+        let secrets = self.secrets.iter();
+        let secrets = secrets.map(|(uid, version)| (uid.as_str(), version.as_str()));
+        if !horizon.allows(None, secrets) {
+            return Err(Fault::Past);
+        }
+        let awaited = self.awaited.iter();
+        let awaited = awaited.map(|one| (one.input.clone(), one.version.clone()));
+        let all: Vec<_> = self.inputs.iter().cloned().chain(awaited).collect();
+        horizon.inputs = all.into();
+        horizon.secrets = self.secrets.into_iter().collect();
+        Ok(self.awaited)
+    }
+
     pub(crate) fn finish(self) -> (Inputs, String) {
         (self.inputs.into(), self.told)
     }
@@ -317,6 +402,10 @@ impl<'a> Reader<'a> {
     pub(crate) fn into_awaited(self) -> Vec<Awaited> {
         self.awaited
     }
+}
+
+fn uid_and_version(metadata: &ObjectMeta) -> Option<(String, String)> {
+    metadata.uid.clone().zip(metadata.resource_version.clone())
 }
 
 /// The newest version among them: any later change of one of them has a newer one.
