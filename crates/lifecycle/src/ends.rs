@@ -83,7 +83,8 @@ impl Because {
             | Self::LeftBehind
             | Self::SecretsRetained
             | Self::Finished
-            | Self::AsWanted => EndsBy::Nothing,
+            | Self::AsWanted
+            | Self::SharedSource => EndsBy::Nothing,
 
             Self::UpToDate
             | Self::SecretMissing
@@ -126,6 +127,13 @@ impl Because {
             | Self::IssuerMissing
             | Self::IssuerNotReady
             | Self::SecretNotAdopted
+            | Self::AmbiguousSource
+            | Self::SourceInvalid
+            | Self::SourceMissing
+            | Self::SourceWithdrawn
+            | Self::TargetImmutable
+            | Self::NamespaceMissing
+            | Self::ManualMode
             | Self::DependencyCycle
             | Self::ClusterTrouble
             | Self::Outrun => EndsBy::TheCluster,

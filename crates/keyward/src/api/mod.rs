@@ -3,6 +3,7 @@
 pub mod demo;
 pub mod gitlab;
 pub mod keystone;
+pub mod vsphere;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
@@ -15,6 +16,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         gitlab::GitLabProjectAccessToken::crd(),
         gitlab::GitLabGroupAccessToken::crd(),
         gitlab::GitLabPersonalAccessToken::crd(),
+        vsphere::CredentialsRequest::crd(),
         demo::DemoCredential::crd(),
     ]
 }

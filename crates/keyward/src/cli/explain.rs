@@ -112,6 +112,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<(), Failure> {
             base_urls: Allowed::Only(args.allow_base_url.clone()),
             keystone_urls: Allowed::Only(args.allow_keystone_url.clone()),
             request_timeout: None,
+            vsphere: crate::controllers::vsphere::Settings::default(),
         }
     } else {
         Reach::anything()

@@ -15,6 +15,7 @@ use super::exit::{Exit, Failure};
 use super::logs::{self, LogFormat};
 use super::memory;
 use crate::controllers::addresses::{Allowed, BaseUrl};
+use crate::controllers::vsphere::Settings;
 use crate::controllers::{self, Reach};
 use crate::engine::lease::LeaseOptions;
 use crate::engine::trouble::Fault;
@@ -139,6 +140,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = super::duration, env = "KEYWARD_LEASE_DURATION", help_heading = "Lease")]
     lease_duration: Duration,
     #[command(flatten)]
+    vsphere: Settings,
+    #[command(flatten)]
     cluster: ClusterArgs,
 }
 
@@ -176,6 +179,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
         base_urls: Allowed::Only(args.allow_base_url.clone()),
         keystone_urls: Allowed::Only(args.allow_keystone_url.clone()),
         request_timeout: Some(args.request_timeout),
+        vsphere: args.vsphere.clone(),
     };
     let controllers = chosen(&args.controllers, &allowed)?;
     logs::install(args.log_format, &args.log_level)?;

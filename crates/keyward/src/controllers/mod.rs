@@ -4,6 +4,7 @@ pub mod addresses;
 pub mod demo;
 pub mod gitlab;
 pub mod openstack;
+pub mod vsphere;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use addresses::Allowed;
 
 use crate::engine::Controller;
+use crate::projection::Projecting;
 use crate::rotation::{Kind, Rotation};
 
 /// Every controller there is. Those marked as not for production run only when they are named.
@@ -36,6 +38,13 @@ pub fn all(reach: &Reach) -> Vec<Switch> {
                 .collect(),
         },
         Switch {
+            name: "credentialsrequest",
+            by_default: false,
+            guests: vec![Guest::Other(Projecting::of(vsphere::Requests::new(
+                reach.vsphere.clone(),
+            )))],
+        },
+        Switch {
             name: "demo",
             by_default: false,
             guests: vec![Guest::Rotation(Arc::new(demo::Demo::default()))],
@@ -54,6 +63,8 @@ pub struct Reach {
     pub keystone_urls: Allowed,
     /// The longest that a request may take, where that is not the usual.
     pub request_timeout: Option<Duration>,
+    /// Which requests for vCenter logins are served, and how.
+    pub vsphere: vsphere::Settings,
 }
 
 impl Reach {
@@ -64,6 +75,7 @@ impl Reach {
             base_urls: Allowed::Any,
             keystone_urls: Allowed::Any,
             request_timeout: None,
+            vsphere: vsphere::Settings::default(),
         }
     }
 }

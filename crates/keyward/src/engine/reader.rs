@@ -1,10 +1,11 @@
 //! Reading what an issuer is reached with: logins, certificates, and the resources that say where it is.
 
+mod secrets;
+
 use k8s_openapi::api::core::v1::Secret;
-use std::collections::BTreeMap;
 
 use kube::ResourceExt;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams, ObjectMeta};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use sources::{SecretValue, Values};
 
 use super::horizon::{Sighting, not_newer};
@@ -110,20 +111,22 @@ impl<'a> Reader<'a> {
         Ok(found)
     }
 
-    /// A Secret without its values: what is written on it, and a digest for each key by which two can be compared in this
-    /// process and nowhere else.
-    pub async fn digests(
+    /// One resource of a kind without a namespace that was declared; `None` if it, or its kind, is not there.
+    pub async fn of_cluster(
         &mut self,
+        resource: &ApiResource,
         name: &str,
-    ) -> Result<Option<(ObjectMeta, BTreeMap<String, String>)>, Fault> {
-        let Some((found, _)) = self.read(name).await? else {
-            return Ok(None);
-        };
-        let held = values(&found);
-        let digest =
-            |(key, value): (&str, &SecretValue)| (key.to_owned(), self.world.logins.digest(value));
-        let digests = held.iter().map(digest).collect();
-        Ok(Some((found.metadata, digests)))
+    ) -> Result<Option<DynamicObject>, Fault> {
+        let api: Api<DynamicObject> = Api::all_with(self.world.client.clone(), resource);
+        let found = self
+            .world
+            .timed("reading a neighbour", api.get_opt(name))
+            .await?;
+        let version = found.as_ref().and_then(ResourceExt::resource_version);
+        let version = version.unwrap_or_default();
+        self.inputs
+            .push((Input::of_cluster(resource, name), version));
+        Ok(found)
     }
 
     pub fn namespace(&self) -> &str {

@@ -9,4 +9,4 @@ mod effects;
 mod plan;
 
 pub use controller::{Projecting, Projection};
-pub use plan::{Copying, Effect, Own, Plan, SecretSeen, Target};
+pub use plan::{Copying, Effect, News, Own, Plan, SecretSeen, Target};

@@ -83,6 +83,7 @@ impl Stage {
             base_urls: Allowed::Any,
             keystone_urls: Allowed::Any,
             request_timeout: None,
+            ..Reach::default()
         };
         let names = ["appcred", "gitlab", "demo"].map(str::to_owned);
         let controllers = controllers::named(&names, &reach).unwrap();

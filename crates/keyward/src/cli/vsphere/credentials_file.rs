@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use sources::SecretValue;
 
-use super::component::Component;
+use crate::controllers::vsphere::component::Component;
 
 /// Whose login: the vCenter's main one, or a component's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
