@@ -94,13 +94,32 @@ impl<'a> Reader<'a> {
     ) -> Result<Option<DynamicObject>, Fault> {
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.world.client.clone(), &self.namespace, resource);
-        let act = "reading a neighbour";
         let input = Input::one(&self.namespace, resource, name);
+        self.one_from(&api, input, name).await
+    }
+
+    /// One resource of a kind without a namespace that was declared; `None` if it, or its kind, is not there.
+    pub async fn of_cluster(
+        &mut self,
+        resource: &ApiResource,
+        name: &str,
+    ) -> Result<Option<DynamicObject>, Fault> {
+        let api: Api<DynamicObject> = Api::all_with(self.world.client.clone(), resource);
+        let input = Input::of_cluster(resource, name);
+        self.one_from(&api, input, name).await
+    }
+
+    async fn one_from(
+        &mut self,
+        api: &Api<DynamicObject>,
+        input: Input,
+        name: &str,
+    ) -> Result<Option<DynamicObject>, Fault> {
         let known = self.world.inputs.newest(&input);
-        let mut found = self.world.timed(act, api.get_opt(name)).await?;
+        let mut found = self.there(api, name).await?;
         if found.is_none() && !known.is_empty() {
             // One that was there is believed to be gone when a second look says so too.
-            found = self.world.timed(act, api.get_opt(name)).await?;
+            found = self.there(api, name).await?;
         }
         let version = found.as_ref().and_then(ResourceExt::resource_version);
         let version = version.unwrap_or_default();
@@ -111,22 +130,17 @@ impl<'a> Reader<'a> {
         Ok(found)
     }
 
-    /// One resource of a kind without a namespace that was declared; `None` if it, or its kind, is not there.
-    pub async fn of_cluster(
-        &mut self,
-        resource: &ApiResource,
+    /// Of a kind that is not installed the API server says "not found" in other words than of a name.
+    async fn there(
+        &self,
+        api: &Api<DynamicObject>,
         name: &str,
     ) -> Result<Option<DynamicObject>, Fault> {
-        let api: Api<DynamicObject> = Api::all_with(self.world.client.clone(), resource);
-        let found = self
-            .world
-            .timed("reading a neighbour", api.get_opt(name))
-            .await?;
-        let version = found.as_ref().and_then(ResourceExt::resource_version);
-        let version = version.unwrap_or_default();
-        self.inputs
-            .push((Input::of_cluster(resource, name), version));
-        Ok(found)
+        let found = self.world.timed("reading a neighbour", api.get_opt(name));
+        match found.await {
+            Err(Fault::Outrun(_)) => Ok(None),
+            other => other,
+        }
     }
 
     pub fn namespace(&self) -> &str {

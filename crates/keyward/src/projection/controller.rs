@@ -121,7 +121,12 @@ impl<P: Projection> Projecting<P> {
 
     /// *Guarantees:* one event for one piece of news. *If it dies here:* a warning was given and the effect follows the next
     /// time; other news may go untold. *Safe to repeat because* the event's name is made from the news.
-    async fn announce(&self, context: &Context<'_>, object: &DynamicObject, news: &News) {
+    async fn announce(
+        &self,
+        context: &Context<'_>,
+        object: &DynamicObject,
+        news: &News,
+    ) -> Result<(), Fault> {
         let note = Note {
             warning: news.warning,
             reason: news.because.code().to_owned(),
@@ -129,9 +134,17 @@ impl<P: Projection> Projecting<P> {
             text: news.text.clone(),
             once: Some(news.once.clone()),
         };
-        events::write(context.world, object, &note).await;
+        match events::write_or_fail(context.world, object, &note).await {
+            Ok(()) => {}
+            // Whoever cannot be warned is told by the conditions.
+            Err(fault) if !news.warning || matches!(fault, Fault::Refused { .. }) => {
+                tracing::warn!(reason = note.reason, trouble = %fault, "event not written");
+            }
+            Err(fault) => return Err(fault),
+        }
         let telemetry = &context.world.telemetry;
         telemetry.news(self.name(), news.because.code());
+        Ok(())
     }
 
     async fn tell(
@@ -228,7 +241,7 @@ impl<P: Projection> Controller for Projecting<P> {
             let news = plan.news.as_ref();
             let warning = news.filter(|news| news.warning);
             if let Some(news) = warning {
-                self.announce(context, &object, news).await;
+                self.announce(context, &object, news).await?;
             }
             let hands = Hands {
                 context,
@@ -248,7 +261,7 @@ impl<P: Projection> Controller for Projecting<P> {
                 Ok(()) => {
                     tracing::info!(step = effect.name(), reason = plan.because.code(), "done");
                     if let Some(news) = news.filter(|news| !news.warning) {
-                        self.announce(context, &object, news).await;
+                        self.announce(context, &object, news).await?;
                     }
                 }
                 Err(Fault::Outrun(_)) => {

@@ -51,9 +51,10 @@ fn cluster_kind(group: &str, kind: &str, plural: &str) -> Value {
 /// A pair for each of these vCenters.
 pub(crate) fn pairs(vcenters: &[&str], secret: &str) -> Value {
     let mut data = json!({});
-    for vcenter in vcenters {
+    for (nth, vcenter) in vcenters.iter().enumerate() {
         data[format!("{vcenter}.username")] = format!("{secret}@vsphere.local").into();
-        data[format!("{vcenter}.password")] = format!("canary-{secret}-{vcenter}").into();
+        data[format!("{vcenter}.password")] =
+            format!("canary-{secret}-of-{nth}-{nth}-{nth}").into();
     }
     data
 }

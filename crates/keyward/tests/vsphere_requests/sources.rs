@@ -162,10 +162,13 @@ async fn some_have_their_own_and_some_share() {
     let world = site.operator.as_ref().unwrap().engine.world();
     let scraped = world.telemetry.scrape();
     assert!(
-        scraped.contains("keyward_vsphere_requests{source=\"shared\",otel_scope_name=\"keyward\"} 3"),
+        scraped
+            .contains("keyward_vsphere_requests{source=\"shared\",otel_scope_name=\"keyward\"} 3"),
         "{scraped}"
     );
-    assert!(scraped.contains("cco_credentials_requests{cloud_type=\"vsphere\",otel_scope_name=\"keyward\"} 4"));
+    assert!(scraped.contains(
+        "cco_credentials_requests{cloud_type=\"vsphere\",otel_scope_name=\"keyward\"} 4"
+    ));
 }
 
 #[tokio::test]
