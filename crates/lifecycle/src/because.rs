@@ -233,6 +233,23 @@ reasons! {
     NothingToRoll: Trouble = "the workload follows a credential that its pod template does not refer to; nothing is held for it, so that an old version goes after the minimum overlap"
         => "somebody has to refer to the credential in the pod template, or to remove the annotation keyward.dev/follow",
 
+    AmbiguousSource: NeedsAPerson = "several Secrets claim to be the one to copy, so none of them is used"
+        => "delete all but one of the Secrets that are named, or take the annotation off them",
+    SourceInvalid: NeedsAPerson = "the Secret to copy is incomplete or malformed; what was copied before stays"
+        => "correct the Secret that is named",
+    SourceMissing: NeedsAPerson = "there is no Secret to copy"
+        => "create the Secret that is named",
+    SourceWithdrawn: NeedsAPerson = "the Secret that was copied is gone, and the policy allows no other in its place; the copy stays as it is"
+        => "create the Secret again, or change the policy",
+    SharedSource: Calm = "the shared Secret is copied, because there is none for this resource alone"
+        => "nothing to do; create a Secret for this resource alone to replace it",
+    TargetImmutable: NeedsAPerson = "the copy is marked immutable and cannot be brought up to date"
+        => "delete the copy, and Keyward makes it anew",
+    NamespaceMissing: Underway = "the namespace for the copy is not there, or is being deleted"
+        => "somebody has to create it; Keyward goes on then",
+    ManualMode: Calm = "the cluster is set to Manual, so nothing is copied"
+        => "nothing to do; whoever set the cluster to Manual provides the Secrets",
+
     IssuerDenied: Trouble = "the issuer refused our login"
         => "somebody has to correct the login in its Secret, which is then tried at once, or its rights at the issuer",
     IssuerRejected: Trouble = "the issuer refused the request"

@@ -83,7 +83,8 @@ impl Because {
             | Self::LeftBehind
             | Self::SecretsRetained
             | Self::Finished
-            | Self::AsWanted => EndsBy::Nothing,
+            | Self::AsWanted
+            | Self::SharedSource => EndsBy::Nothing,
 
             Self::UpToDate
             | Self::SecretMissing
@@ -129,6 +130,13 @@ impl Because {
             | Self::CredentialsFirst
             | Self::CredentialsNotReady
             | Self::SecretNotAdopted
+            | Self::AmbiguousSource
+            | Self::SourceInvalid
+            | Self::SourceMissing
+            | Self::SourceWithdrawn
+            | Self::TargetImmutable
+            | Self::NamespaceMissing
+            | Self::ManualMode
             | Self::DependencyCycle
             | Self::RolloutUnderway
             | Self::RolloutPaused

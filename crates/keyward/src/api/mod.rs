@@ -4,6 +4,7 @@ pub mod ceph;
 pub mod demo;
 pub mod gitlab;
 pub mod keystone;
+pub mod vsphere;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
@@ -20,6 +21,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         ceph::CephObjectStoreUser::crd(),
         ceph::CephObjectStore::crd(),
         ceph::CephCluster::crd(),
+        vsphere::CredentialsRequest::crd(),
         demo::DemoCredential::crd(),
     ]
 }

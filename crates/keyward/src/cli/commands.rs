@@ -49,6 +49,12 @@ impl About<'_> {
             | Because::ValueOfAnotherIssuer
             | Because::ThingOfAnother => kubectl(format!("edit {resource}")),
             Because::LoginMissing => kubectl("get secrets".into()),
+            Because::AmbiguousSource
+            | Because::SourceInvalid
+            | Because::SourceMissing
+            | Because::SourceWithdrawn
+            | Because::TargetImmutable
+            | Because::NamespaceMissing => kubectl(format!("describe {resource}")),
             // Only a Keystone is found through another resource.
             Because::IssuerMissing | Because::IssuerNotReady => kubectl("get keystoneapis".into()),
             Because::LedgerFromTheFuture => Some("keyward version".into()),
@@ -130,6 +136,8 @@ impl About<'_> {
             | Because::RotationUndone
             | Because::AsWanted
             | Because::RolloutUnderway
+            | Because::SharedSource
+            | Because::ManualMode
             | Because::IssuerThrottled
             | Because::Outrun => None,
         }

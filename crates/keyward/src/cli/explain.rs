@@ -144,6 +144,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<(), Failure> {
             keystone_urls: Allowed::Only(args.allow_keystone_url.clone()),
             rgw_urls: Allowed::Only(args.allow_rgw_url.clone()),
             request_timeout: None,
+            vsphere: crate::controllers::vsphere::Settings::default(),
         }
     } else {
         Reach::anything()

@@ -1,12 +1,14 @@
 //! `keyward rbac`: the roles that the operator needs, from what its controllers say of themselves.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
 use super::exit::{Exit, Failure};
 use super::output::say;
 use crate::controllers::{self, Reach};
+use crate::engine::Controller;
 use crate::engine::rights::{Right, merged};
 
 /// Print the roles that the operator needs, as YAML
@@ -37,7 +39,8 @@ enum Role {
 const NAMESPACE: &str = "# Everything the operator may do in a namespace it looks after (`keyward run --namespaces ...`). Apply it once per
 # namespace with `kubectl apply -n NAMESPACE -f`. No Secret outside of these namespaces can be read.
 ";
-const CLUSTER: &str = "# The one cluster-wide right: reading the uid of kube-system, which tells this cluster from others at an issuer.
+const CLUSTER: &str = "# What has no namespace: the uid of kube-system, which tells this cluster from others at an issuer, and what controllers
+# read that is there once for the whole cluster.
 ";
 const LEASE: &str = "# For replicas that take turns: in the operator's own namespace.
 ";
@@ -57,8 +60,14 @@ fn text(args: &RbacArgs) -> Result<String, Failure> {
         Role::Namespace => whole(NAMESPACE, "Role", "keyward", None, &rules),
         Role::Leaving => whole(LEAVING, "ClusterRole", "keyward-leaving", None, &rules),
         Role::Cluster => {
-            let rules = "- apiGroups: [\"\"]\n  resources: [namespaces]\n  resourceNames: [kube-system]\n  verbs: [get]\n";
-            whole(CLUSTER, "ClusterRole", "keyward", None, rules)
+            let own = "- apiGroups: [\"\"]\n  resources: [namespaces]\n  resourceNames: [kube-system]\n  verbs: [get]\n";
+            let read = chosen(&args.controllers)?
+                .iter()
+                .flat_map(|one| one.cluster_neighbours())
+                .map(|resource| Right::to_read(&resource))
+                .collect::<Vec<_>>();
+            let rules = format!("{own}{}", self::rules(&merged(read)));
+            whole(CLUSTER, "ClusterRole", "keyward", None, &rules)
         }
         Role::Lease => {
             let rules = "- apiGroups: [coordination.k8s.io]\n  resources: [leases]\n  verbs: [create]\n- apiGroups: [coordination.k8s.io]\n  resources: [leases]\n  resourceNames: [keyward]\n  verbs: [get, update]\n";
@@ -73,15 +82,20 @@ fn text(args: &RbacArgs) -> Result<String, Failure> {
     })
 }
 
-/// What these controllers need in a namespace, or all there are. What concerns Secrets, pods and events comes last.
-fn rights(names: &[String]) -> Result<Vec<Right>, Failure> {
+/// These controllers, or all there are.
+fn chosen(names: &[String]) -> Result<Vec<Arc<dyn Controller>>, Failure> {
     let everybody: Vec<String> = controllers::all(&Reach::default())
         .iter()
         .map(|switch| switch.name.to_owned())
         .collect();
     let names = if names.is_empty() { &everybody } else { names };
-    let controllers = controllers::named(names, &Reach::default())
-        .map_err(|unknown| Failure::new(Exit::Usage, unknown.to_string()))?;
+    controllers::named(names, &Reach::default())
+        .map_err(|unknown| Failure::new(Exit::Usage, unknown.to_string()))
+}
+
+/// What these controllers need in a namespace. What concerns Secrets, pods and events comes last.
+fn rights(names: &[String]) -> Result<Vec<Right>, Failure> {
+    let controllers = chosen(names)?;
     let rights = controllers.iter().flat_map(|one| one.rights());
     let shared = |right: &Right| ["", "events.k8s.io"].contains(&right.group.as_str());
     let (last, first): (Vec<Right>, Vec<Right>) = rights.partition(shared);

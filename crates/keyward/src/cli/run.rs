@@ -18,6 +18,7 @@ use super::logs::{self, LogFormat};
 use super::memory;
 use crate::controllers::Reach;
 use crate::controllers::addresses::{Allowed, BaseUrl};
+use crate::controllers::vsphere::Settings;
 use crate::engine::trouble::Fault;
 use crate::engine::world::{Clock, World};
 use crate::engine::{Controller, Engine, Options};
@@ -149,6 +150,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = super::duration, env = "KEYWARD_LEASE_DURATION", help_heading = "Lease")]
     lease_duration: Duration,
     #[command(flatten)]
+    vsphere: Settings,
+    #[command(flatten)]
     cluster: ClusterArgs,
 }
 
@@ -172,6 +175,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
         keystone_urls: Allowed::Only(args.allow_keystone_url.clone()),
         rgw_urls: Allowed::Only(args.allow_rgw_url.clone()),
         request_timeout: Some(args.request_timeout),
+        vsphere: args.vsphere.clone(),
     };
     let controllers = chosen(&args.controllers, &allowed)?;
     logs::install(args.log_format, &args.log_level)?;

@@ -7,6 +7,7 @@ pub mod follow;
 pub mod gitlab;
 pub mod openstack;
 mod schedule;
+pub mod vsphere;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use addresses::Allowed;
 
 use crate::engine::Controller;
+use crate::projection::Projecting;
 use crate::rotation::{Kind, Rotation};
 
 /// Every controller there is. Those marked as not for production run only when they are named.
@@ -68,6 +70,13 @@ fn credentials(reach: &Reach) -> Vec<Switch> {
             guests: ceph::guests(&reach.rgw_urls, reach.plain_http, reach.request_timeout),
         },
         Switch {
+            name: "credentialsrequest",
+            by_default: false,
+            guests: vec![Guest::Other(Projecting::of(vsphere::Requests::new(
+                reach.vsphere.clone(),
+            )))],
+        },
+        Switch {
             name: "demo",
             by_default: false,
             guests: vec![Guest::Rotation(Arc::new(demo::Demo::default()))],
@@ -88,6 +97,8 @@ pub struct Reach {
     pub rgw_urls: Allowed,
     /// The longest that a request may take, where that is not the usual.
     pub request_timeout: Option<Duration>,
+    /// Which requests for vCenter logins are served, and how.
+    pub vsphere: vsphere::Settings,
 }
 
 impl Reach {
@@ -99,6 +110,7 @@ impl Reach {
             keystone_urls: Allowed::Any,
             rgw_urls: Allowed::Any,
             request_timeout: None,
+            vsphere: vsphere::Settings::default(),
         }
     }
 }

@@ -28,6 +28,10 @@ pub struct About {
     pub condition: &'static str,
     /// Other kinds that it reads. They are watched, so that a change wakes those who depend on it.
     pub neighbours: Vec<ApiResource>,
+    /// Kinds without a namespace that it reads. They are watched in the same way.
+    pub cluster_neighbours: Vec<ApiResource>,
+    /// Numbers that it gives for each of its resources: name and description.
+    pub figures: &'static [(&'static str, &'static str)],
     /// Other namespaces that it reads or writes in.
     pub reaches: Vec<String>,
     /// What it may do beyond working on its own kind and reading its neighbours.
@@ -44,6 +48,8 @@ impl About {
             owned: Owned::All,
             condition: "Ready",
             neighbours: Vec::new(),
+            cluster_neighbours: Vec::new(),
+            figures: &[],
             reaches: Vec::new(),
             rights: Vec::new(),
         }

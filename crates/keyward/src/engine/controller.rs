@@ -97,6 +97,16 @@ pub trait Controller: Send + Sync + fmt::Debug {
         Vec::new()
     }
 
+    /// Kinds without a namespace that it reads. They are watched in the same way.
+    fn cluster_neighbours(&self) -> Vec<ApiResource> {
+        Vec::new()
+    }
+
+    /// Numbers that it gives for each of its resources: name and description.
+    fn figures(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
     /// Other namespaces that it reads or writes in, beside that of the resource.
     fn reaches(&self) -> &[String] {
         &[]

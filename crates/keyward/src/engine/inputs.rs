@@ -38,6 +38,17 @@ impl Input {
         }
     }
 
+    /// Something without a namespace.
+    pub fn of_cluster(resource: &ApiResource, name: &str) -> Self {
+        Self::one("", resource, name)
+    }
+
+    /// The Secrets of a namespace with this label; without one, all of them. No Secret has such a name.
+    pub fn secrets(namespace: &str, label: Option<&str>) -> Self {
+        let name = label.map(|label| format!("[{label}]")).unwrap_or_default();
+        Self::secret(namespace, &name)
+    }
+
     pub fn all(namespace: &str, resource: &ApiResource) -> Self {
         Self {
             namespace: namespace.to_owned(),

@@ -33,6 +33,7 @@ pub mod trouble;
 mod turns;
 pub mod waiting;
 pub mod watch;
+mod watched;
 pub mod work;
 pub mod world;
 

@@ -1,7 +1,8 @@
 //! Reading what an issuer is reached with: logins, certificates, and the resources that say where it is.
 
+mod secrets;
+
 use k8s_openapi::api::core::v1::Secret;
-use std::collections::BTreeMap;
 
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, ObjectMeta};
@@ -127,13 +128,32 @@ impl<'a> Reader<'a> {
     ) -> Result<Option<DynamicObject>, Fault> {
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.world.client.clone(), &self.namespace, resource);
-        let act = "reading a neighbour";
         let input = Input::one(&self.namespace, resource, name);
+        self.one_from(&api, input, name).await
+    }
+
+    /// One resource of a kind without a namespace that was declared; `None` if it, or its kind, is not there.
+    pub async fn of_cluster(
+        &mut self,
+        resource: &ApiResource,
+        name: &str,
+    ) -> Result<Option<DynamicObject>, Fault> {
+        let api: Api<DynamicObject> = Api::all_with(self.world.client.clone(), resource);
+        let input = Input::of_cluster(resource, name);
+        self.one_from(&api, input, name).await
+    }
+
+    async fn one_from(
+        &mut self,
+        api: &Api<DynamicObject>,
+        input: Input,
+        name: &str,
+    ) -> Result<Option<DynamicObject>, Fault> {
         let known = self.world.inputs.newest(&input);
-        let mut found = self.world.timed(act, api.get_opt(name)).await?;
+        let mut found = self.there(api, name).await?;
         if found.is_none() && !known.is_empty() {
             // One that was there is believed to be gone when a second look says so too.
-            found = self.world.timed(act, api.get_opt(name)).await?;
+            found = self.there(api, name).await?;
         }
         let version = found.as_ref().and_then(ResourceExt::resource_version);
         let version = version.unwrap_or_default();
@@ -144,20 +164,17 @@ impl<'a> Reader<'a> {
         Ok(found)
     }
 
-    /// A Secret without its values: what is written on it, and a digest for each key by which two can be compared in this
-    /// process and nowhere else.
-    pub async fn digests(
-        &mut self,
+    /// Of a kind that is not installed the API server says "not found" in other words than of a name.
+    async fn there(
+        &self,
+        api: &Api<DynamicObject>,
         name: &str,
-    ) -> Result<Option<(ObjectMeta, BTreeMap<String, String>)>, Fault> {
-        let Some((found, _)) = self.read(name).await? else {
-            return Ok(None);
-        };
-        let held = values(&found);
-        let digest =
-            |(key, value): (&str, &SecretValue)| (key.to_owned(), self.world.logins.digest(value));
-        let digests = held.iter().map(digest).collect();
-        Ok(Some((found.metadata, digests)))
+    ) -> Result<Option<DynamicObject>, Fault> {
+        let found = self.world.timed("reading a neighbour", api.get_opt(name));
+        match found.await {
+            Err(Fault::Outrun(_)) => Ok(None),
+            other => other,
+        }
     }
 
     pub fn namespace(&self) -> &str {
@@ -289,7 +306,10 @@ impl<'a> Reader<'a> {
 
     /// What is written on a Secret, without its values. A change of it wakes nobody: those who hold it write on it all the
     /// time. One is believed not to be there when a second look says so too.
-    pub async fn secret_metadata(&mut self, name: &str) -> Result<Option<ObjectMeta>, Fault> {
+    pub async fn untracked_secret_metadata(
+        &mut self,
+        name: &str,
+    ) -> Result<Option<ObjectMeta>, Fault> {
         let api = self.world.secrets(&self.namespace);
         let act = "reading what is written on a Secret";
         let mut found = self.world.timed(act, api.get_metadata_opt(name)).await?;

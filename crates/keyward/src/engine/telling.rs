@@ -99,6 +99,23 @@ pub async fn annotate(
     Ok(())
 }
 
+/// Status as it stands, without the conditions that [`tell`] writes: what is not known now stays as it was said last.
+pub fn as_it_stands(object: &DynamicObject, ready: &str) -> Value {
+    let mut status = object.data.get("status").cloned().unwrap_or_default();
+    let ours = |one: &Value| {
+        let kind = one["type"].as_str();
+        kind.is_some_and(|kind| [ready, "Reconciling", "Stalled"].contains(&kind))
+    };
+    let others: Vec<Value> = conditions::of(Some(&status))
+        .into_iter()
+        .filter(|one| !ours(one))
+        .collect();
+    if let Some(fields) = status.as_object_mut() {
+        fields.insert("conditions".to_owned(), others.into());
+    }
+    status
+}
+
 /// Writes status: these conditions, the first of them under this name, and these fields beside them, all as far as owned.
 pub async fn tell(
     context: &mut Context<'_>,

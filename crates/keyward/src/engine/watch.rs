@@ -13,37 +13,10 @@ use super::horizon::Sighting;
 use super::inputs::Input;
 use super::readiness::Watch;
 use super::waiting::watch_what_is_waited_for;
+pub use super::watched::Scope;
+use super::watched::{of_cluster, parts, watched};
 use super::world::World;
 use super::{Key, names};
-
-/// Which namespaces are ours to look at.
-#[derive(Debug, Clone, Default)]
-pub enum Scope {
-    #[default]
-    All,
-    Only(Vec<String>),
-}
-
-impl Scope {
-    pub fn includes(&self, namespace: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::Only(namespaces) => namespaces.iter().any(|ours| ours == namespace),
-        }
-    }
-}
-
-/// The namespaces to watch, `None` for all: those in scope, and those that controllers declared beside them.
-fn parts(controllers: &[Arc<dyn Controller>], scope: &Scope) -> Vec<Option<String>> {
-    let Scope::Only(namespaces) = scope else {
-        return vec![None];
-    };
-    let declared = controllers.iter().flat_map(|one| one.reaches());
-    let mut all: Vec<String> = namespaces.iter().chain(declared).cloned().collect();
-    all.sort_unstable();
-    all.dedup();
-    all.into_iter().map(Some).collect()
-}
 
 const SECRETS: &str = "secrets";
 
@@ -64,6 +37,16 @@ pub async fn watch(world: Arc<World>) {
             let follower = Resources::new(&world, &resource);
             watches.push(tokio::spawn(follow(world.clone(), watch, api, follower)));
         }
+    }
+    for resource in of_cluster(&world.controllers) {
+        let api: Api<PartialObjectMeta<DynamicObject>> =
+            Api::all_with(world.client.clone(), &resource);
+        let watch = Watch {
+            resource: resource.plural.clone(),
+            namespace: None,
+        };
+        let follower = Resources::new(&world, &resource);
+        watches.push(tokio::spawn(follow(world.clone(), watch, api, follower)));
     }
     for namespace in parts {
         let api: Api<PartialObjectMeta<Secret>> = match &namespace {
@@ -94,7 +77,18 @@ pub(super) fn expected(
     });
     let all: Vec<_> = resources.chain([(SECRETS.to_owned(), false)]).collect();
     let parts = parts(controllers, scope).into_iter();
-    parts.flat_map(move |namespace| {
+    let of_cluster = of_cluster(controllers).into_iter().map(|resource| {
+        let resource = resource.plural;
+        let namespace = None;
+        (
+            Watch {
+                resource,
+                namespace,
+            },
+            false,
+        )
+    });
+    let everywhere = parts.flat_map(move |namespace| {
         let watch = move |(resource, is_worked_on)| {
             let namespace = namespace.clone();
             (
@@ -106,21 +100,8 @@ pub(super) fn expected(
             )
         };
         all.clone().into_iter().map(watch)
-    })
-}
-
-/// The kinds that controllers work on, and those that they read, each once.
-fn watched(controllers: &[Arc<dyn Controller>]) -> Vec<ApiResource> {
-    let controllers = controllers.iter();
-    let own = controllers.clone().map(|one| one.resource().clone());
-    let read = controllers.flat_map(|one| one.neighbours());
-    let mut all: Vec<ApiResource> = Vec::new();
-    for resource in own.chain(read) {
-        if !all.contains(&resource) {
-            all.push(resource);
-        }
-    }
-    all
+    });
+    everywhere.chain(of_cluster)
 }
 
 pub(super) struct AbortAll(pub(super) Vec<tokio::task::JoinHandle<()>>);
@@ -145,7 +126,9 @@ struct Resources {
 impl Resources {
     fn new(world: &World, resource: &ApiResource) -> Self {
         let all = world.controllers.iter();
-        let mut read = all.clone().flat_map(|one| one.neighbours());
+        let mut read = all
+            .clone()
+            .flat_map(|one| [one.neighbours(), one.cluster_neighbours()].concat());
         let own = all
             .enumerate()
             .filter(|(_, one)| one.resource() == resource);
@@ -345,6 +328,11 @@ fn wake_users_of_login(world: &World, secret: &PartialObjectMeta<Secret>) {
         world.inputs.seen(Input::secret(namespace, name), &version);
     }
     wake_users(world, &Input::secret(namespace, name), &version);
+    let labels = metadata.labels.iter().flatten();
+    let labels = labels.map(|(label, _)| Some(label.as_str()));
+    for label in labels.chain([None]) {
+        wake_users(world, &Input::secrets(namespace, label), &version);
+    }
 }
 
 /// A Secret under a name that others want: it may be theirs now, or gone.

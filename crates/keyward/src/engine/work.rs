@@ -60,6 +60,9 @@ impl Engine {
         let ready = Arc::new(Readiness::default());
         let telemetry = Telemetry::new(options.push.clone());
         telemetry.show_watches(ready.clone());
+        for figure in controllers.iter().flat_map(|one| one.figures()) {
+            telemetry.show_figures(*figure);
+        }
         if options.lease.is_none() {
             ready.expect(expected(&controllers, &options.scope));
         }
@@ -129,6 +132,7 @@ impl Engine {
                 () = lead => {}
             }
             world.ready.expect(std::iter::empty());
+            world.telemetry.figures.forget_all();
             for controller in &world.controllers {
                 controller.stops_leading(world);
             }

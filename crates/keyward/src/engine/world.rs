@@ -258,6 +258,7 @@ impl World {
     pub fn forget(&self, key: &Key) {
         self.inputs.forget(key);
         self.taken_names.forget(key);
+        self.telemetry.figures.forget(key);
     }
 
     /// Whether the lease is ours, or none is needed.

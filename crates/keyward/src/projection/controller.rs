@@ -12,8 +12,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::effects::{Hands, perform};
-use super::plan::{Own, Plan};
+use super::plan::{News, Own, Plan};
 use crate::engine::controller::{Context, Controller, Outcome, Thought};
+use crate::engine::events::{self, Note};
 use crate::engine::reader::Reader;
 use crate::engine::rights::Right;
 use crate::engine::telling::{self, Told};
@@ -41,6 +42,17 @@ pub trait Projection: Send + Sync + fmt::Debug + 'static {
     /// Whether a resource with this metadata is any of its business.
     fn concerns(&self, _metadata: &ObjectMeta) -> bool {
         true
+    }
+
+    /// Whether the resource itself is any of its business: somebody else may work on others of the same kind, under the same
+    /// finalizer.
+    fn owns(&self, _object: &DynamicObject) -> bool {
+        true
+    }
+
+    /// What status says beside the condition when the API server refuses a look: as it stands, unless told otherwise.
+    fn status_when_refused(&self, object: &DynamicObject, _told: &Told, _now: Timestamp) -> Value {
+        telling::as_it_stands(object, self.about().condition)
     }
 
     /// Reads, live, everything that the plan needs. What it reads wakes the resource when it changes.
@@ -74,6 +86,9 @@ impl<P: Projection> Projecting<P> {
         let Some(object) = resources::read(context, self.resource()).await? else {
             return Ok(Read::NotThere);
         };
+        if !self.0.owns(&object) {
+            return Ok(Read::NotOurs);
+        }
         let own = Own::of(&object, self.0.about().finalizer);
         let concerned = self.0.concerns(&object.metadata) && !own.leaving;
         Ok(if own.guarded || concerned {
@@ -103,6 +118,34 @@ impl<P: Projection> Projecting<P> {
         let seen = seen?;
         let plan = self.0.plan(&seen, world.now());
         Ok((Some(seen), plan))
+    }
+
+    /// *Guarantees:* one event for one piece of news. *If it dies here:* a warning was given and the effect follows the next
+    /// time; other news may go untold. *Safe to repeat because* the event's name is made from the news.
+    async fn announce(
+        &self,
+        context: &Context<'_>,
+        object: &DynamicObject,
+        news: &News,
+    ) -> Result<(), Fault> {
+        let note = Note {
+            warning: news.warning,
+            reason: news.because.code().to_owned(),
+            action: "Project",
+            text: news.text.clone(),
+            once: Some(news.once.clone()),
+        };
+        match events::write_or_fail(context.world, object, &note).await {
+            Ok(()) => {}
+            // Whoever cannot be warned is told by the conditions.
+            Err(fault) if !news.warning || matches!(fault, Fault::Refused { .. }) => {
+                tracing::warn!(reason = note.reason, trouble = %fault, "event not written");
+            }
+            Err(fault) => return Err(fault),
+        }
+        let telemetry = &context.world.telemetry;
+        telemetry.news(self.name(), news.because.code());
+        Ok(())
     }
 
     async fn tell(
@@ -141,6 +184,14 @@ impl<P: Projection> Controller for Projecting<P> {
 
     fn neighbours(&self) -> Vec<ApiResource> {
         self.0.about().neighbours.clone()
+    }
+
+    fn cluster_neighbours(&self) -> Vec<ApiResource> {
+        self.0.about().cluster_neighbours.clone()
+    }
+
+    fn figures(&self) -> &'static [(&'static str, &'static str)] {
+        self.0.about().figures
     }
 
     fn reaches(&self) -> &[String] {
@@ -183,12 +234,15 @@ impl<P: Projection> Controller for Projecting<P> {
             let (_, plan) = match self.think(context, &object).await {
                 Err(fault @ Fault::Refused { .. }) => {
                     let refused = Told::refused(&fault);
-                    self.tell(context, &object, &refused, Value::Null).await?;
+                    let status = self.0.status_when_refused(&object, &refused, world.now());
+                    self.tell(context, &object, &refused, status).await?;
                     return Err(fault);
                 }
                 thought => thought?,
             };
+            let figures = &world.telemetry.figures;
             let Some(effect) = &plan.next else {
+                figures.are(key, &plan.figures);
                 let told = plan.told();
                 self.tell(context, &object, &told, plan.status.clone())
                     .await?;
@@ -196,6 +250,11 @@ impl<P: Projection> Controller for Projecting<P> {
                     wake: wake(&plan, world.now()),
                 });
             };
+            let news = plan.news.as_ref();
+            let warning = news.filter(|news| news.warning);
+            if let Some(news) = warning {
+                self.announce(context, &object, news).await?;
+            }
             let hands = Hands {
                 context,
                 controller: self,
@@ -213,6 +272,9 @@ impl<P: Projection> Controller for Projecting<P> {
             match done {
                 Ok(()) => {
                     tracing::info!(step = effect.name(), reason = plan.because.code(), "done");
+                    if let Some(news) = news.filter(|news| !news.warning) {
+                        self.announce(context, &object, news).await?;
+                    }
                 }
                 Err(Fault::Outrun(_)) => {
                     outrun += 1;

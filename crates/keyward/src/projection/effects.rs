@@ -96,6 +96,8 @@ impl Hands<'_> {
             over,
             keys,
             labels,
+            annotations,
+            beside_others,
         } = copying;
         let over = over.as_ref();
         let world = self.context.world;
@@ -112,20 +114,33 @@ impl Hands<'_> {
             let value = held.get(key).ok_or(Fault::Outrun(act))?;
             data.insert(under.clone(), value.clone());
         }
+        let write = world.secrets(namespace);
+        let others = match over {
+            Some(over) if *beside_others => {
+                let found = world.timed(act, write.get(name)).await?;
+                if found.resource_version().as_ref() != Some(&over.resource_version) {
+                    return Err(Fault::Outrun(act));
+                }
+                found
+            }
+            Some(_) | None => Secret::default(),
+        };
         let copy = Secret {
             metadata: ObjectMeta {
                 name: Some(name.clone()),
                 namespace: Some(namespace.clone()),
-                labels: Some(labels.clone()),
+                labels: with(others.metadata.labels, labels),
+                annotations: with(others.metadata.annotations, annotations),
+                owner_references: others.metadata.owner_references,
                 uid: over.map(|seen| seen.uid.clone()),
                 resource_version: over.map(|seen| seen.resource_version.clone()),
                 finalizers: over.map(|seen| seen.finalizers.clone()),
                 ..ObjectMeta::default()
             },
             data: Some(data),
+            type_: others.type_,
             ..Secret::default()
         };
-        let write = world.secrets(namespace);
         let params = PostParams {
             field_manager: Some(self.manager()),
             ..PostParams::default()
@@ -294,4 +309,13 @@ impl Hands<'_> {
             reason: "NamespaceNotDeclared".to_owned(),
         })
     }
+}
+
+fn with(
+    others: Option<BTreeMap<String, String>>,
+    ours: &BTreeMap<String, String>,
+) -> Option<BTreeMap<String, String>> {
+    let ours = ours.iter().map(|(key, value)| (key.clone(), value.clone()));
+    let all: BTreeMap<String, String> = others.into_iter().flatten().chain(ours).collect();
+    (!all.is_empty()).then_some(all)
 }

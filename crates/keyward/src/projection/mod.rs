@@ -10,4 +10,4 @@ mod effects;
 mod plan;
 
 pub use controller::{Projecting, Projection};
-pub use plan::{Change, Copying, Effect, Own, Plan, SecretSeen, Target};
+pub use plan::{Change, Copying, Effect, News, Own, Plan, SecretSeen, Target};

@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::engine::reader::Reader;
 use crate::engine::telling::Told;
 use crate::engine::trouble::Fault;
+use crate::telemetry::Figure;
 
 /// What a projection wants to happen, and why.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -24,8 +25,24 @@ pub struct Plan {
     /// What is not yet so, and what it hangs on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Wait>,
-    /// What status says beside the conditions that come of the above.
+    /// What status says beside the conditions that come of the above. With an effect: what it says if that is refused.
     pub status: Value,
+    /// What people are told when the effect is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub news: Option<News>,
+    /// Numbers of this resource.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<Figure>,
+}
+
+/// A change worth an event. A warning is written before the effect, all else after it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct News {
+    pub warning: bool,
+    pub because: Because,
+    pub text: String,
+    /// Part of the event's name: the same news is told once, however often the effect is tried.
+    pub once: String,
 }
 
 impl Plan {
@@ -35,6 +52,8 @@ impl Plan {
             because,
             waits: Vec::new(),
             status: Value::Null,
+            news: None,
+            figures: Vec::new(),
         }
     }
 
@@ -44,6 +63,24 @@ impl Plan {
             because,
             waits: Vec::new(),
             status,
+            news: None,
+            figures: Vec::new(),
+        }
+    }
+
+    /// The same, with what exactly is so.
+    #[must_use]
+    pub fn because_of(self, detail: impl Into<String>) -> Self {
+        let wait = Wait {
+            because: self.because,
+            version: None,
+            on: Vec::new(),
+            until: None,
+            detail: detail.into(),
+        };
+        Self {
+            waits: self.waits.into_iter().chain([wait]).collect(),
+            ..self
         }
     }
 
@@ -126,6 +163,10 @@ pub struct SecretSeen {
     #[serde(flatten)]
     pub target: Target,
     pub labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub immutable: bool,
     /// Digests of this process's own: the same value has the same, and no other process can tell anything by them.
     pub digests: BTreeMap<String, String>,
 }
@@ -133,20 +174,27 @@ pub struct SecretSeen {
 impl SecretSeen {
     /// `None`: there is no such Secret.
     pub async fn read(reader: &mut Reader<'_>, name: &str) -> Result<Option<Self>, Fault> {
-        let found = reader.digests(name).await?;
-        Ok(found.map(|(metadata, digests)| {
-            let labels = metadata.labels.clone().unwrap_or_default();
-            let object = DynamicObject {
-                types: None,
-                metadata,
-                data: Value::Null,
-            };
-            Self {
-                target: Target::of(&ApiResource::erase::<Secret>(&()), &object),
-                labels,
-                digests,
-            }
-        }))
+        let found = reader.judged(name, |_| ()).await?;
+        Ok(found.map(|found| Self::of(found.secret, found.digests)))
+    }
+
+    /// A Secret whose values were taken out.
+    pub fn of(secret: Secret, digests: BTreeMap<String, String>) -> Self {
+        let immutable = secret.immutable == Some(true);
+        let labels = secret.labels().clone();
+        let annotations = secret.annotations().clone();
+        let object = DynamicObject {
+            types: None,
+            metadata: secret.metadata,
+            data: Value::Null,
+        };
+        Self {
+            target: Target::of(&ApiResource::erase::<Secret>(&()), &object),
+            labels,
+            annotations,
+            immutable,
+            digests,
+        }
     }
 }
 
@@ -184,6 +232,11 @@ pub struct Copying {
     /// From which key to which.
     pub keys: BTreeMap<String, String>,
     pub labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Labels, annotations and owners that others put on the copy stay. Its data is replaced in any case.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub beside_others: bool,
 }
 
 /// One place of the resource itself, and what is to stand there.
@@ -267,6 +320,8 @@ impl Effect {
             over: over.map(|over| over.target.clone()),
             keys: keys.collect(),
             labels,
+            annotations: BTreeMap::new(),
+            beside_others: false,
         }))
     }
 

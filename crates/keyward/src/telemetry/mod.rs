@@ -2,6 +2,7 @@
 //!
 //! One set of instruments, read in two ways: by a scrape, always, and by a push ([`Push`]), where one is asked for.
 
+mod figures;
 mod push;
 mod rotations;
 mod skew;
@@ -18,6 +19,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::{Instrument, PeriodicReader, SdkMeterProvider, Stream};
 use prometheus::{Encoder, Registry, TextEncoder};
 
+pub use figures::{Figure, Figures};
 pub use push::{Push, Unusable};
 pub use rotations::{RotationLabels, Rotations};
 use skew::Skews;
@@ -45,7 +47,9 @@ pub struct Telemetry {
     registry: Registry,
     provider: SdkMeterProvider,
     pub rotations: Arc<Rotations>,
+    pub figures: Arc<Figures>,
     skews: Arc<Skews>,
+    news: Counter<u64>,
     steps: Counter<u64>,
     step_seconds: Histogram<f64>,
     passes: Counter<u64>,
@@ -91,6 +95,11 @@ impl Telemetry {
         let skews = Arc::new(Skews::default());
         skew::instrument(&meter, &skews);
         Self {
+            figures: Arc::default(),
+            news: meter
+                .u64_counter("keyward_news_total")
+                .with_description("Changes worth an event, by reason")
+                .build(),
             steps: meter
                 .u64_counter("keyward_steps_total")
                 .with_description("Effects performed, by step and result")
@@ -159,6 +168,20 @@ impl Telemetry {
         ];
         self.steps.add(1, &labels);
         self.step_seconds.record(took.as_secs_f64(), &labels[..2]);
+    }
+
+    /// Something changed that people are told of.
+    pub fn news(&self, controller: &'static str, reason: &'static str) {
+        let labels = [
+            KeyValue::new("controller", controller),
+            KeyValue::new("reason", reason),
+        ];
+        self.news.add(1, &labels);
+    }
+
+    /// From now on the numbers of this name are shown.
+    pub fn show_figures(&self, figure: (&'static str, &'static str)) {
+        figures::instrument(&self.provider.meter(METER), &self.figures, figure);
     }
 
     pub fn pass(&self, controller: &'static str, took: Duration) {

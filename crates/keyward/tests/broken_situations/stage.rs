@@ -84,6 +84,7 @@ impl Stage {
             keystone_urls: Allowed::Any,
             rgw_urls: Allowed::Any,
             request_timeout: None,
+            ..Reach::default()
         };
         let names = ["appcred", "gitlab", "demo"].map(str::to_owned);
         let controllers = controllers::named(&names, &reach).unwrap();

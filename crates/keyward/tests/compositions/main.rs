@@ -21,9 +21,10 @@ use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use keyward::controllers::{self, Reach};
 use keyward::engine::Key;
 use keyward::engine::readiness::{Readiness, Watch};
-use keyward::telemetry::{RotationLabels, Telemetry};
+use keyward::telemetry::{Figure, RotationLabels, Telemetry};
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt};
@@ -333,6 +334,17 @@ fn metrics() -> Scrape {
     ready.expect([(secrets, false)].into_iter());
     telemetry.show_watches(ready);
     telemetry.panicked("gitlab");
+    telemetry.news("credentialsrequest", "SharedSource");
+    let all = controllers::all(&Reach::default());
+    let guests = all.iter().flat_map(|switch| &switch.guests);
+    let declared = guests.flat_map(|guest| guest.controller().figures());
+    let figures: Vec<Figure> = declared
+        .map(|figure| {
+            telemetry.show_figures(*figure);
+            Figure::one(figure.0, "label", "value")
+        })
+        .collect();
+    telemetry.figures.are(&counted.key, &figures);
     Scrape::read(&telemetry.scrape()).unwrap()
 }
 
@@ -383,7 +395,10 @@ fn the_reference_page_names_every_metric_and_no_other() {
         .lines()
         .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
         .map(|(name, _)| name.to_owned())
-        .filter(|name| name.starts_with("keyward_") || name.starts_with("token_rotator_"))
+        .filter(|name| {
+            let starts = ["keyward_", "token_rotator_", "cco_"];
+            starts.iter().any(|start| name.starts_with(start))
+        })
         .collect();
     let shown: BTreeSet<String> = metrics().0.into_keys().collect();
     assert_eq!(listed, shown);

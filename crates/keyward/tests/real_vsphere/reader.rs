@@ -13,7 +13,7 @@ use testbed::vcenter::programs;
 mod credentials_file;
 
 #[allow(dead_code, reason = "the program uses the rest")]
-#[path = "../../src/cli/vsphere/component.rs"]
+#[path = "../../src/controllers/vsphere/component.rs"]
 mod component;
 
 /// Texts that the two readers must agree on, where ours reads them at all.

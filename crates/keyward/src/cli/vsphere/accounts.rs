@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::component::Component;
 use super::credentials_file::{Login, Section, Whose};
 use super::install_config::{FailureDomain, InstallConfig};
+use crate::controllers::vsphere::component::Component;
 
 /// Everything that is known before a vCenter or a cluster is asked.
 #[derive(Debug)]

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use super::component::Component;
 use super::files;
 use crate::cli::exit::{Exit, Failure};
+use crate::controllers::vsphere::component::Component;
 
 #[derive(Debug, Args)]
 pub(super) struct CatalogueArgs {

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
 use super::accounts::Accounts;
-use super::component::NAMESPACE;
+use crate::controllers::vsphere::component::NAMESPACE;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(super) enum CloudConfigForm {

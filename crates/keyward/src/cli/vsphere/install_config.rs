@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use sources::SecretValue;
 
-use super::component::Component;
 use super::credentials_file::{Login, Whose};
+use crate::controllers::vsphere::component::Component;
 
 #[derive(Debug)]
 pub(super) struct InstallConfig {

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::accounts::{Account, Accounts, VCenter};
 use super::cloud_config::{self, CloudConfigForm};
-use super::component::{
+use super::install_config::Document;
+use crate::controllers::vsphere::component::{
     Component, NAMESPACE, REQUEST_KEY, REQUEST_NAMESPACE, ROOT_FILE, ROOT_SECRET,
 };
-use super::install_config::Document;
 
 /// A manifest and where it goes. It may hold logins: it cannot be printed.
 pub(super) struct Manifest {

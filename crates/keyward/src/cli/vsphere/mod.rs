@@ -8,7 +8,6 @@ mod catalogue;
 mod check;
 mod cloud_config;
 mod compare;
-mod component;
 mod credentials_file;
 mod explain;
 mod files;
@@ -19,7 +18,6 @@ mod manifests;
 mod plan;
 mod render;
 mod report;
-mod resolve;
 mod roles;
 mod rotate;
 mod status;
@@ -29,6 +27,7 @@ mod validate;
 use clap::{Args, Subcommand};
 
 use super::exit::Failure;
+use crate::controllers::vsphere::component;
 
 #[derive(Debug, Args)]
 #[command(

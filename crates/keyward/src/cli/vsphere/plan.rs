@@ -13,13 +13,13 @@ use serde_json::Value;
 use super::accounts::Accounts;
 use super::cloud_config::CloudConfigForm;
 use super::compare::{Change, Difference, compare};
-use super::component::{Component, NAMESPACE};
 use super::input::{Input, InputArgs, load};
 use super::manifests::{self, Manifest};
 use super::report::warn;
 use crate::cli::cluster::ClusterArgs;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{OutputArgs, table};
+use crate::controllers::vsphere::component::{Component, NAMESPACE};
 
 /// Show which login each component will get, by which Secret, and what that means
 ///
@@ -181,7 +181,7 @@ fn rows(accounts: &Accounts, differences: Option<&[Difference]>) -> Vec<Row> {
             let source = if accounts.per_component {
                 component.secret()
             } else {
-                super::component::ROOT_SECRET.to_owned()
+                crate::controllers::vsphere::component::ROOT_SECRET.to_owned()
             };
             let (namespace, name) = component.target();
             let of_source = |one: &&Difference| one.kind == "Secret" && one.name == source;

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::accounts::{Accounts, Finding, Grade};
-use super::component::Component;
 use super::input::Input;
 use crate::cli::output::table;
+use crate::controllers::vsphere::component::Component;
 
 /// One login, as `-o json` shows it. Never a password.
 #[derive(Debug, Serialize)]

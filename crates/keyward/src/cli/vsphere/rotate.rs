@@ -16,13 +16,13 @@ use serde_json::json;
 use sources::SecretValue;
 use sources::vcenter::{Refusal, VCenter};
 
-use super::component::{Component, NAMESPACE};
 use super::files;
-use super::resolve::{Source, resolve};
 use super::status::{candidates, servers};
 use crate::cli::cluster::ClusterArgs;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::OutputArgs;
+use crate::controllers::vsphere::component::{Component, NAMESPACE};
+use crate::controllers::vsphere::resolve::{Source, Wanted, resolve};
 
 /// How often the target is looked at while waiting.
 const EVERY: Duration = Duration::from_millis(200);
@@ -147,8 +147,8 @@ async fn stored(
     component: Component,
     server: Option<&str>,
 ) -> Result<Stored, Failure> {
-    let name = match resolve(component, &candidates(client).await?) {
-        Source::ByAnnotation(name) | Source::ByName(name) => name,
+    let name = match resolve(&Wanted::of(component), &candidates(client).await?) {
+        Source::ByTarget(_, name) | Source::ByAnnotation(name) | Source::ByName(name) => name,
         Source::Root | Source::Missing => {
             let text = format!("{component} has no Secret of its own in {NAMESPACE}");
             return Err(Failure::new(Exit::NotFound, text)

@@ -9,11 +9,11 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use serde::Serialize;
 
-use super::component::{Component, NAMESPACE, REQUEST_KEY, ROOT_SECRET};
-use super::resolve::{Candidate, Source, candidate, resolve};
 use crate::cli::cluster::ClusterArgs;
 use crate::cli::exit::Failure;
 use crate::cli::output::{OutputArgs, table};
+use crate::controllers::vsphere::component::{Component, NAMESPACE, REQUEST_KEY, ROOT_SECRET};
+use crate::controllers::vsphere::resolve::{Candidate, Source, Wanted, resolve};
 
 /// Show which Secret serves each component, and whether the component has what is in it
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ struct Row {
     /// dedicated, shared, ambiguous or missing
     mode: &'static str,
     sources: Vec<String>,
-    /// annotation, name or root
+    /// target, annotation, name or root
     #[serde(skip_serializing_if = "Option::is_none")]
     found_by: Option<&'static str>,
     target: String,
@@ -54,11 +54,11 @@ pub(crate) async fn run(args: StatusArgs) -> Result<(), Failure> {
     let candidates = candidates(&client).await?;
     let mut components = Vec::new();
     for component in Component::ALL {
-        let source = resolve(component, &candidates);
+        let source = resolve(&Wanted::of(component), &candidates);
         let (namespace, name) = component.target();
         let target = read(&client, namespace, name).await?;
-        let data = match source_name(&source) {
-            Some(name) => read(&client, NAMESPACE, name).await?,
+        let data = match source.secret() {
+            Some((namespace, name)) => read(&client, namespace, name).await?,
             None => None,
         };
         components.push(row(component, &source, data.as_ref(), target.as_ref()));
@@ -76,7 +76,7 @@ pub(super) async fn candidates(client: &Client) -> Result<Vec<Candidate>, Failur
     let mut found: Vec<Candidate> = list
         .items
         .iter()
-        .map(|one| candidate(&one.metadata))
+        .map(|one| Candidate::of(&one.metadata))
         .collect();
     let known = Component::ALL.map(Component::secret);
     for name in known.iter().map(String::as_str).chain([ROOT_SECRET]) {
@@ -84,17 +84,9 @@ pub(super) async fn candidates(client: &Client) -> Result<Vec<Candidate>, Failur
             continue;
         }
         let one = api.get_metadata_opt(name).await.map_err(failed)?;
-        found.extend(one.map(|one| candidate(&one.metadata)));
+        found.extend(one.map(|one| Candidate::of(&one.metadata)));
     }
     Ok(found)
-}
-
-fn source_name(source: &Source) -> Option<&str> {
-    match source {
-        Source::ByAnnotation(name) | Source::ByName(name) => Some(name),
-        Source::Root => Some(ROOT_SECRET),
-        Source::Ambiguous(_) | Source::Missing => None,
-    }
 }
 
 async fn read(client: &Client, namespace: &str, name: &str) -> Result<Option<Data>, Failure> {
@@ -107,6 +99,11 @@ async fn read(client: &Client, namespace: &str, name: &str) -> Result<Option<Dat
 
 fn row(component: Component, source: &Source, data: Option<&Data>, target: Option<&Data>) -> Row {
     let (mode, found_by, sources) = match source {
+        Source::ByTarget(namespace, name) => (
+            "dedicated",
+            Some("target"),
+            vec![format!("{namespace}/{name}")],
+        ),
         Source::ByAnnotation(name) => ("dedicated", Some("annotation"), vec![name.clone()]),
         Source::ByName(name) => ("dedicated", Some("name"), vec![name.clone()]),
         Source::Root => ("shared", Some("root"), vec![ROOT_SECRET.to_owned()]),

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use super::component::Component;
 use super::files;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::OutputArgs;
+use crate::controllers::vsphere::component::Component;
 
 /// Write a skeleton of the credentials file
 ///

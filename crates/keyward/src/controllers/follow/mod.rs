@@ -245,11 +245,11 @@ impl Seen {
             .filter(|name| self.workload.names(name) && !wanted.contains(name))
             .collect();
         for name in wanted {
-            let found = reader.secret_metadata(&name).await?;
+            let found = reader.untracked_secret_metadata(&name).await?;
             self.secrets.extend(found.map(HeldSecret::of));
         }
         for name in placeholders {
-            if reader.secret_metadata(&name).await?.is_some() {
+            if reader.untracked_secret_metadata(&name).await?.is_some() {
                 self.others.push(name);
             }
         }

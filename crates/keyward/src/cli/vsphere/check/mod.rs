@@ -10,13 +10,13 @@ use serde::Serialize;
 
 use super::accounts::{Account, Accounts, VCenter};
 use super::catalogue::{Catalogue, CatalogueArgs, Profile};
-use super::component::Component;
 use super::files;
 use super::input::{InputArgs, load};
 use super::inventory;
 use super::report::warn;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::OutputArgs;
+use crate::controllers::vsphere::component::Component;
 use verdict::{Outcome, Verdict, judge, text};
 
 /// Ask each vCenter what each component's login may do, and name what is missing

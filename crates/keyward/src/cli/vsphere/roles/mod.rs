@@ -14,12 +14,12 @@ use serde_json::json;
 
 use super::accounts::{Accounts, VCenter};
 use super::catalogue::{Catalogue, CatalogueArgs, Profile, Scope};
-use super::component::Component;
 use super::input::{InputArgs, load};
 use super::inventory;
 use super::report::warn;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
+use crate::controllers::vsphere::component::Component;
 pub(super) use govc::mending;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

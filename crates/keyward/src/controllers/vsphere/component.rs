@@ -4,16 +4,26 @@ use std::fmt;
 
 use clap::ValueEnum;
 
-pub(super) const NAMESPACE: &str = "kube-system";
+pub const NAMESPACE: &str = "kube-system";
 /// The Secret that all share who have none of their own.
-pub(super) const ROOT_SECRET: &str = "vsphere-creds";
-pub(super) const ROOT_FILE: &str = "99_cloud-creds-secret.yaml";
+pub const ROOT_SECRET: &str = "vsphere-creds";
+pub const ROOT_FILE: &str = "99_cloud-creds-secret.yaml";
 /// Key of the label and of the annotation by which a request finds its Secret.
-pub(super) const REQUEST_KEY: &str = "cloudcredential.openshift.io/credentials-request";
-pub(super) const REQUEST_NAMESPACE: &str = "openshift-cloud-credential-operator";
+pub const REQUEST_KEY: &str = "cloudcredential.openshift.io/credentials-request";
+pub const REQUEST_NAMESPACE: &str = "openshift-cloud-credential-operator";
 
+/// Every namespace that a component of OpenShift reads its login in.
+pub const TARGET_NAMESPACES: [&str; 5] = [
+    "openshift-machine-api",
+    "openshift-cluster-csi-drivers",
+    "openshift-cloud-controller-manager",
+    "openshift-cluster-storage-operator",
+    "openshift-cluster-api",
+];
+
+/// A component of OpenShift that logs in to vCenters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
-pub(super) enum Component {
+pub enum Component {
     MachineApi,
     CsiDriver,
     CloudController,
@@ -21,7 +31,7 @@ pub(super) enum Component {
 }
 
 impl Component {
-    pub(super) const ALL: [Self; 4] = [
+    pub const ALL: [Self; 4] = [
         Self::MachineApi,
         Self::CsiDriver,
         Self::CloudController,
@@ -29,7 +39,7 @@ impl Component {
     ];
 
     /// Its name in the credentials file, and for people.
-    pub(super) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::MachineApi => "machine-api",
             Self::CsiDriver => "csi-driver",
@@ -39,7 +49,7 @@ impl Component {
     }
 
     /// Its key under `componentCredentials` of an install-config.
-    pub(super) const fn field(self) -> &'static str {
+    pub const fn field(self) -> &'static str {
         match self {
             Self::MachineApi => "machineAPI",
             Self::CsiDriver => "csiDriver",
@@ -48,16 +58,16 @@ impl Component {
         }
     }
 
-    pub(super) fn secret(self) -> String {
+    pub fn secret(self) -> String {
         format!("{ROOT_SECRET}-{}", self.name())
     }
 
-    pub(super) fn file(self) -> String {
+    pub fn file(self) -> String {
         format!("99_{}.yaml", self.secret())
     }
 
     /// The `CredentialsRequest` that it makes.
-    pub(super) const fn request(self) -> &'static str {
+    pub const fn request(self) -> &'static str {
         match self {
             Self::MachineApi => "openshift-machine-api-vsphere",
             Self::CsiDriver => "openshift-vmware-vsphere-csi-driver-operator",
@@ -67,7 +77,7 @@ impl Component {
     }
 
     /// Namespace and name of the Secret that it reads.
-    pub(super) const fn target(self) -> (&'static str, &'static str) {
+    pub const fn target(self) -> (&'static str, &'static str) {
         match self {
             Self::MachineApi => ("openshift-machine-api", "vsphere-cloud-credentials"),
             Self::CsiDriver => (
@@ -85,7 +95,15 @@ impl Component {
         }
     }
 
-    pub(super) fn named(name: &str) -> Option<Self> {
+    /// Whose request has this name. The cluster API makes machines too, and shares the machine API's login.
+    pub fn of_request(name: &str) -> Option<Self> {
+        if name == "openshift-cluster-api-vsphere" {
+            return Some(Self::MachineApi);
+        }
+        Self::ALL.into_iter().find(|one| one.request() == name)
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 }
