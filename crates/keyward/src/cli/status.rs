@@ -232,7 +232,7 @@ fn text(listing: &Listing, namespace: Option<&str>, now: Timestamp) -> String {
     }
     if !listing.forbidden.is_empty() {
         let kinds = listing.forbidden.join(", ");
-        text += &format!("\nNot shown, since you may not list them: {kinds}.\n");
+        text = format!("{text}\nNot shown, since you may not list them: {kinds}.\n");
     }
     text
 }
