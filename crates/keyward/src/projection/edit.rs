@@ -7,11 +7,11 @@ use super::plan::Change;
 /// The merge patch that makes these changes to an object that is as it was read. Lists are sent whole, as a merge patch
 /// has them: it must be refused if anything has changed since.
 pub(super) fn merge_patch(object: &Value, changes: &[Change]) -> Value {
-    let mut changed = object.clone();
+    let mut wanted = object.clone();
     for change in changes {
-        set(&mut changed, &change.path, &change.to);
+        set(&mut wanted, &change.path, &change.to);
     }
-    difference(object, &changed).unwrap_or_else(|| Value::Object(Map::new()))
+    difference(object, &wanted).unwrap_or_else(|| Value::Object(Map::new()))
 }
 
 fn set(object: &mut Value, path: &str, to: &Value) {

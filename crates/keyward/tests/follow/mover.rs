@@ -14,6 +14,10 @@ use crate::town::{CREDENTIAL, NAMESPACE, WORKLOAD};
 /// Keeps a pod that is being deleted, as its grace period does.
 const LINGERS: &str = "test.keyward.dev/lingers";
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that can go wrong, by itself"
+)]
 pub(crate) struct Mover {
     sort: Sort,
     pub(crate) replicas: i64,
@@ -147,7 +151,8 @@ impl Mover {
 
     fn is_new(&self, workload: &Value, pod: &Value) -> bool {
         let template = workload.pointer(self.sort.template()).unwrap();
-        pod["metadata"]["annotations"]["template"] == template.to_string()
+        let now = template.to_string();
+        pod["metadata"]["annotations"]["template"].as_str() == Some(now.as_str())
     }
 
     /// Says what is so, if that is not said already.

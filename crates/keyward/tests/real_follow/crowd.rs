@@ -127,7 +127,8 @@ async fn bare(count: usize) -> Duration {
 }
 
 fn say(line: &str) {
-    writeln!(std::io::stdout(), "{line}").unwrap();
+    let mut out = std::io::stdout();
+    writeln!(out, "{line}").unwrap();
 }
 
 #[tokio::test]

@@ -43,6 +43,9 @@ const HOLD: &str = "keyward.dev/follow-";
 /// As long as the part of a finalizer after the slash may be.
 const LONGEST: usize = 63;
 
+/// As much of a digest as tells workloads of one name apart.
+const DIGEST: usize = 10;
+
 /// Followers of one kind of workload.
 #[derive(Debug)]
 pub struct Follow {
@@ -157,11 +160,8 @@ impl HeldSecret {
 /// The finalizer of this very workload: a copy under another name, or one that was made again, has another.
 fn hold_of(sort: Sort, object: &DynamicObject) -> String {
     let uid = Sha256::digest(object.uid().unwrap_or_default());
-    let digest: String = uid
-        .iter()
-        .take(5)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let mut digest = format!("{uid:x}");
+    digest.truncate(DIGEST);
     let head = format!("{HOLD}{}-", sort.word());
     let after_slash = head.len() - names::PREFIX.len();
     let left = LONGEST - after_slash - digest.len() - 1;

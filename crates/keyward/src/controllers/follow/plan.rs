@@ -14,7 +14,7 @@ use crate::engine::names;
 use crate::projection::{Change, Effect, Plan};
 use crate::workloads::{Holdup, Proof, Reference, Rollout, Sort};
 
-/// A CronJob's controller says nothing of what it has seen: for this time it may start a job from the template before.
+/// The controller of a `CronJob` says nothing of what it has seen: for this time it may start a job from the template before.
 const CRON_SETTLES: SignedDuration = SignedDuration::from_mins(1);
 
 /// What has no progress deadline of its own is stuck after this time, as a Deployment is unless told otherwise.

@@ -59,17 +59,17 @@ impl Words {
         if name.is_empty() || name.len() > 253 || !name.chars().all(plain) {
             return Follows::Unclear("keyward.dev/follow names no resource".into());
         }
-        match self.kind(word) {
-            Some(kind) => Follows::One(format!("{}/{name}", kind.resource().kind)),
-            None => {
-                let known = self.0.iter().map(|(kind, _)| kind.resource().kind.as_str());
-                let known: Vec<&str> = known.collect();
-                let known = known.join(", ");
-                Follows::Unclear(format!(
-                    "keyward.dev/follow names a kind that cannot be followed; there are: {known}"
-                ))
-            }
+        if let Some(kind) = self.kind(word) {
+            return Follows::One(format!("{}/{name}", kind.resource().kind));
         }
+        let known = self.0.iter();
+        let known: Vec<&str> = known
+            .map(|(kind, _)| kind.resource().kind.as_str())
+            .collect();
+        let known = known.join(", ");
+        Follows::Unclear(format!(
+            "keyward.dev/follow names a kind that cannot be followed; there are: {known}"
+        ))
     }
 
     /// A credential as it is now, live. `None`: it is of no kind that is known.
