@@ -127,6 +127,12 @@ impl Because {
             | Self::IssuerNotReady
             | Self::SecretNotAdopted
             | Self::DependencyCycle
+            | Self::ServiceNotReady
+            | Self::CredentialNotReady
+            | Self::ObjectOfAnother
+            | Self::NotTheFirst
+            | Self::NodesBehind
+            | Self::ConfigIncomplete
             | Self::ClusterTrouble
             | Self::Outrun => EndsBy::TheCluster,
 

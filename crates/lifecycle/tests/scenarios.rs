@@ -131,6 +131,12 @@ const NOT_DECIDED: &[(Because, &str)] = &[
     (Because::AsWanted, OF_ANOTHER_SHAPE),
     (Because::ThingOfAnother, OF_ANOTHER_SHAPE),
     (Because::RemovalBlocked, OF_ANOTHER_SHAPE),
+    (Because::ServiceNotReady, OF_ANOTHER_SHAPE),
+    (Because::CredentialNotReady, OF_ANOTHER_SHAPE),
+    (Because::ObjectOfAnother, OF_ANOTHER_SHAPE),
+    (Because::NotTheFirst, OF_ANOTHER_SHAPE),
+    (Because::NodesBehind, OF_ANOTHER_SHAPE),
+    (Because::ConfigIncomplete, OF_ANOTHER_SHAPE),
 ];
 
 const OF_ANOTHER_SHAPE: &str = "of controllers that mint nothing";

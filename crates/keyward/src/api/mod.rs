@@ -3,6 +3,7 @@
 pub mod demo;
 pub mod gitlab;
 pub mod keystone;
+pub mod openstack;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
@@ -12,6 +13,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         keystone::KeystoneApplicationCredential::crd(),
         keystone::KeystoneAPI::crd(),
+        openstack::OpenStackControlPlane::crd(),
         gitlab::GitLabProjectAccessToken::crd(),
         gitlab::GitLabGroupAccessToken::crd(),
         gitlab::GitLabPersonalAccessToken::crd(),

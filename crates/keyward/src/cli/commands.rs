@@ -47,7 +47,14 @@ impl About<'_> {
             | Because::SecretNotAdopted
             | Because::DependencyCycle
             | Because::ValueOfAnotherIssuer
-            | Because::ThingOfAnother => kubectl(format!("edit {resource}")),
+            | Because::ThingOfAnother
+            | Because::ObjectOfAnother
+            | Because::NotTheFirst => kubectl(format!("edit {resource}")),
+            Because::ServiceNotReady | Because::ConfigIncomplete => {
+                kubectl(format!("describe {resource}"))
+            }
+            Because::CredentialNotReady => kubectl("get appcred".into()),
+            Because::NodesBehind => kubectl("get openstackdataplanenodesets".into()),
             Because::LoginMissing => kubectl("get secrets".into()),
             // Only a Keystone is found through another resource.
             Because::IssuerMissing | Because::IssuerNotReady => kubectl("get keystoneapis".into()),

@@ -11,9 +11,11 @@ use std::time::Duration;
 use addresses::Allowed;
 
 use crate::engine::Controller;
+use crate::projection::Projecting;
 use crate::rotation::{Kind, Rotation};
 
-/// Every controller there is. Those marked as not for production run only when they are named.
+/// Every controller there is. Some run only when they are named: what is not for production, and what does the work of the
+/// operators that OpenStack has of its own, since two would take it from each other.
 pub fn all(reach: &Reach) -> Vec<Switch> {
     let appcred =
         openstack::appcred::AppCred::new(reach.plain_http).reaching(reach.keystone_urls.clone());
@@ -26,6 +28,13 @@ pub fn all(reach: &Reach) -> Vec<Switch> {
             name: "appcred",
             by_default: true,
             guests: vec![Guest::Rotation(Arc::new(appcred))],
+        },
+        Switch {
+            name: "controlplane",
+            by_default: false,
+            guests: vec![Guest::Other(Projecting::of(
+                openstack::controlplane::ControlPlane::default(),
+            ))],
         },
         Switch {
             name: "gitlab",
