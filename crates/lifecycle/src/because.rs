@@ -220,8 +220,6 @@ reasons! {
         => "keep one of them in a namespace",
     NodesBehind: NeedsAPerson = "nodes still have an application credential that was replaced, which is kept for them"
         => "deploy the node sets that are named, to all of their nodes",
-    ConfigIncomplete: Trouble = "a Secret that the configuration is made from is missing, or lacks what is needed; pods keep the configuration they have"
-        => "create or complete the Secret that is named, or name another one",
 
     IssuerDenied: Trouble = "the issuer refused our login"
         => "somebody has to correct the login in its Secret, which is then tried at once, or its rights at the issuer",

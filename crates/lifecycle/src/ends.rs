@@ -132,7 +132,6 @@ impl Because {
             | Self::ObjectOfAnother
             | Self::NotTheFirst
             | Self::NodesBehind
-            | Self::ConfigIncomplete
             | Self::ClusterTrouble
             | Self::Outrun => EndsBy::TheCluster,
 

@@ -136,7 +136,6 @@ const NOT_DECIDED: &[(Because, &str)] = &[
     (Because::ObjectOfAnother, OF_ANOTHER_SHAPE),
     (Because::NotTheFirst, OF_ANOTHER_SHAPE),
     (Because::NodesBehind, OF_ANOTHER_SHAPE),
-    (Because::ConfigIncomplete, OF_ANOTHER_SHAPE),
 ];
 
 const OF_ANOTHER_SHAPE: &str = "of controllers that mint nothing";

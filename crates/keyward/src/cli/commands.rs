@@ -50,9 +50,7 @@ impl About<'_> {
             | Because::ThingOfAnother
             | Because::ObjectOfAnother
             | Because::NotTheFirst => kubectl(format!("edit {resource}")),
-            Because::ServiceNotReady | Because::ConfigIncomplete => {
-                kubectl(format!("describe {resource}"))
-            }
+            Because::ServiceNotReady => kubectl(format!("describe {resource}")),
             Because::CredentialNotReady => kubectl("get appcred".into()),
             Because::NodesBehind => kubectl("get openstackdataplanenodesets".into()),
             Because::LoginMissing => kubectl("get secrets".into()),

@@ -37,6 +37,13 @@ pub fn all(reach: &Reach) -> Vec<Switch> {
             ))],
         },
         Switch {
+            name: "nodeset",
+            by_default: false,
+            guests: vec![Guest::Other(Projecting::of(
+                openstack::nodeset::NodeSet::default(),
+            ))],
+        },
+        Switch {
             name: "gitlab",
             by_default: true,
             guests: gitlab::kinds_reaching(&reach.base_urls, reach.plain_http)

@@ -188,9 +188,12 @@ pub(super) async fn look(
     })
 }
 
-/// The oldest that is not leaving; of those of one second, one of them. `None`: it is this one.
+/// The oldest that is not leaving; of those of one second, one that was begun with. `None`: it is this one.
 fn first(all: &[DynamicObject], own: &DynamicObject) -> Option<String> {
-    let age = |one: &DynamicObject| (one.creation_timestamp().map(|time| time.0), one.uid());
+    let age = |one: &DynamicObject| {
+        let created = one.creation_timestamp().map(|time| time.0);
+        (created, !Own::of(one, GUARD).guarded, one.uid())
+    };
     let staying = all
         .iter()
         .filter(|one| one.metadata.deletion_timestamp.is_none());

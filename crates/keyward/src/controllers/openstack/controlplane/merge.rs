@@ -205,5 +205,4 @@ fn is_text(value: &Value) -> bool {
 }
 
 #[cfg(test)]
-#[path = "merge_tests.rs"]
 mod tests;
