@@ -50,7 +50,6 @@ impl About<'_> {
             | Because::ThingOfAnother
             | Because::ObjectOfAnother
             | Because::NotTheFirst => kubectl(format!("edit {resource}")),
-            Because::ServiceNotReady => kubectl(format!("describe {resource}")),
             Because::CredentialNotReady => kubectl("get appcred".into()),
             Because::NodesBehind => kubectl("get openstackdataplanenodesets".into()),
             Because::LoginMissing => kubectl("get secrets".into()),
@@ -79,7 +78,8 @@ impl About<'_> {
             // The condition has the command, with the key of the Secret.
             Because::RootCredentialLost
             | Because::BootstrapReverted
-            | Because::RotationUnconfirmed => kubectl(format!("describe {resource}")),
+            | Because::RotationUnconfirmed
+            | Because::ServiceNotReady => kubectl(format!("describe {resource}")),
             Because::UpToDate
             | Because::NotOurs
             | Because::Departed

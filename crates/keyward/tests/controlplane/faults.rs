@@ -4,11 +4,11 @@
 use serde_json::json;
 use testbed::apiserver::Fault;
 
+use crate::memory::Memory;
 use crate::running::FAULTS;
 use crate::scene::{
-    Memory, PLANE, add_service, appcreds, create_plane, credential, delete, edit_plane,
-    everybody_moves, in_namespace, is_as_wanted, is_named, on, plane, planes, prepared, rotate,
-    template,
+    PLANE, add_service, appcreds, create_plane, credential, delete, edit_plane, everybody_moves,
+    in_namespace, is_as_wanted, is_named, on, plane, planes, prepared, rotate, template,
 };
 
 /// A service with a name at all three levels is given a credential, which is rotated, switched off, and switched on again;

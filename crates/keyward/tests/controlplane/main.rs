@@ -7,6 +7,7 @@
 mod cluster;
 mod faults;
 mod hostile;
+mod memory;
 mod people;
 mod rows;
 #[path = "../run/mod.rs"]

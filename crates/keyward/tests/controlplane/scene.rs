@@ -1,7 +1,6 @@
 //! A namespace with a control plane and its services. Whoever has a part in it is played: the operators of the services,
 //! which say that they are ready, and the one of Keystone, which makes application credentials ready and ends them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use keyward::controllers::openstack::controlplane::ControlPlane;
@@ -12,6 +11,7 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Po
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, condition_in};
+use crate::memory::Memory;
 use crate::running::{Run, stored};
 use crate::service_kinds::definitions;
 
@@ -326,29 +326,6 @@ pub(crate) fn who_names(cluster: &Cluster, secret: &str) -> Vec<String> {
     let all = SERVICES.iter().flat_map(|one| names(cluster, one.name));
     let naming = all.filter(|(_, name)| !name.is_empty() && name == secret);
     naming.map(|(place, _)| place).collect()
-}
-
-/// No place goes back to a version that it has left.
-#[derive(Default)]
-pub(crate) struct Memory(BTreeMap<(&'static str, String), u32>);
-
-impl Memory {
-    pub(crate) fn look(&mut self, cluster: &Cluster) {
-        for service in SERVICES {
-            for (place, name) in names(cluster, service.name) {
-                let version = name
-                    .strip_suffix("-secret")
-                    .and_then(|name| name.rsplit('-').next()?.parse().ok());
-                let version: u32 = version.unwrap_or_default();
-                let known = self.0.entry((service.name, place.clone())).or_default();
-                assert!(
-                    version == 0 || version >= *known,
-                    "{place} went back to {name}"
-                );
-                *known = version;
-            }
-        }
-    }
 }
 
 /// A control plane with these services, all of them switched on and there.

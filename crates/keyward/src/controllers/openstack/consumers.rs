@@ -12,11 +12,9 @@ pub(super) fn finalizer(kind: &str, name: &str) -> String {
         return format!("openstack.org/{whole}");
     }
     // Long names are cut, and told apart by a digest.
-    let digest: String = Sha256::digest(&whole)
-        .iter()
-        .take(5)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digest = Sha256::digest(&whole);
+    let number = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
+    let digest = format!("{number:08x}");
     let start: String = format!("{kind}-{name}").chars().take(40).collect();
     let start = start.trim_end_matches(|last: char| !last.is_ascii_alphanumeric());
     format!("openstack.org/{start}-{digest}-ac-consumer")

@@ -243,12 +243,10 @@ impl Record {
         for node in seen.nodes.keys().filter(|node| begun.reach.may_have(node)) {
             let given = self.nodes.entry(node.clone()).or_default();
             for (secret, held) in &begun.held {
-                match given
-                    .entry(secret.clone())
-                    .or_insert_with(|| Some(BTreeSet::new()))
-                {
-                    Some(ids) => ids.extend(held.iter().cloned()),
-                    None => {}
+                let known = given.entry(secret.clone());
+                let known = known.or_insert_with(|| Some(BTreeSet::new()));
+                if let Some(ids) = known {
+                    ids.extend(held.iter().cloned());
                 }
             }
         }

@@ -258,7 +258,6 @@ fn waits(one: &ServiceSeen) -> Option<(Because, String)> {
             let text = format!("{service}: {name} is being deleted");
             Some((Because::CredentialNotReady, text))
         }
-        (Wish::Off, Some(_) | None) => None,
         (Wish::Wants(_), Some(credential)) if !credential.ours => {
             let text = format!("{service}: {name} does not name this control plane as its owner");
             Some((Because::ObjectOfAnother, text))
@@ -271,7 +270,7 @@ fn waits(one: &ServiceSeen) -> Option<(Because, String)> {
             let text = format!("{service}: {name} is not ready");
             Some((Because::CredentialNotReady, text))
         }
-        (Wish::Wants(_), Some(_)) => None,
+        (Wish::Off, Some(_) | None) | (Wish::Wants(_), Some(_)) => None,
         (Wish::Wants(_), None) => {
             let text = format!("{service} is not ready, and logs in with its password until it is");
             Some((Because::ServiceNotReady, text))
