@@ -250,6 +250,17 @@ reasons! {
     ManualMode: Calm = "the cluster is set to Manual, so nothing is copied"
         => "nothing to do; whoever set the cluster to Manual provides the Secrets",
 
+    ServiceNotReady: Underway = "a service is not ready yet, and is given an application credential when it is"
+        => "Keyward goes on as soon as it is; look at the service if it does not become ready",
+    CredentialNotReady: Underway = "an application credential is not ready, or is being deleted; what was handed out of it before stays as it is"
+        => "look at the application credential that is named; Keyward goes on as soon as it is ready",
+    ObjectOfAnother: NeedsAPerson = "an object under the name that ours should have belongs to somebody else; it is left alone"
+        => "remove that object, or switch off what needs its name",
+    NotTheFirst: NeedsAPerson = "another resource of this kind was in the namespace before; nothing is done for this one"
+        => "keep one of them in a namespace",
+    NodesBehind: NeedsAPerson = "nodes still have an application credential that was replaced, which is kept for them"
+        => "deploy the node sets that are named, to all of their nodes",
+
     IssuerDenied: Trouble = "the issuer refused our login"
         => "somebody has to correct the login in its Secret, which is then tried at once, or its rights at the issuer",
     IssuerRejected: Trouble = "the issuer refused the request"

@@ -146,6 +146,11 @@ impl Because {
             | Self::FollowedMissing
             | Self::FollowedLeaving
             | Self::NothingToRoll
+            | Self::ServiceNotReady
+            | Self::CredentialNotReady
+            | Self::ObjectOfAnother
+            | Self::NotTheFirst
+            | Self::NodesBehind
             | Self::ClusterTrouble
             | Self::Outrun => EndsBy::TheCluster,
 

@@ -111,6 +111,11 @@ const NOT_DECIDED: &[(Because, &str)] = &[
     (Because::CredentialsFirst, OF_ANOTHER_SHAPE),
     (Because::CredentialsNotReady, OF_ANOTHER_SHAPE),
     (Because::IssuerGone, OF_ANOTHER_SHAPE),
+    (Because::ServiceNotReady, OF_ANOTHER_SHAPE),
+    (Because::CredentialNotReady, OF_ANOTHER_SHAPE),
+    (Because::ObjectOfAnother, OF_ANOTHER_SHAPE),
+    (Because::NotTheFirst, OF_ANOTHER_SHAPE),
+    (Because::NodesBehind, OF_ANOTHER_SHAPE),
 ];
 
 const OF_ANOTHER_SHAPE: &str = "of controllers that mint nothing";

@@ -4,6 +4,7 @@ pub mod ceph;
 pub mod demo;
 pub mod gitlab;
 pub mod keystone;
+pub mod openstack;
 pub mod vsphere;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -14,6 +15,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         keystone::KeystoneApplicationCredential::crd(),
         keystone::KeystoneAPI::crd(),
+        openstack::OpenStackControlPlane::crd(),
         gitlab::GitLabProjectAccessToken::crd(),
         gitlab::GitLabGroupAccessToken::crd(),
         gitlab::GitLabPersonalAccessToken::crd(),

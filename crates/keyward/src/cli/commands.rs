@@ -47,7 +47,11 @@ impl About<'_> {
             | Because::SecretNotAdopted
             | Because::DependencyCycle
             | Because::ValueOfAnotherIssuer
-            | Because::ThingOfAnother => kubectl(format!("edit {resource}")),
+            | Because::ThingOfAnother
+            | Because::ObjectOfAnother
+            | Because::NotTheFirst => kubectl(format!("edit {resource}")),
+            Because::CredentialNotReady => kubectl("get appcred".into()),
+            Because::NodesBehind => kubectl("get openstackdataplanenodesets".into()),
             Because::LoginMissing => kubectl("get secrets".into()),
             Because::AmbiguousSource
             | Because::SourceInvalid
@@ -81,6 +85,7 @@ impl About<'_> {
             Because::RootCredentialLost
             | Because::BootstrapReverted
             | Because::RotationUnconfirmed
+            | Because::ServiceNotReady
             // What is told of a workload stands on it.
             | Because::RolloutPaused
             | Because::RolloutByHand

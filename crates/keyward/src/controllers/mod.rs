@@ -18,7 +18,8 @@ use crate::engine::Controller;
 use crate::projection::Projecting;
 use crate::rotation::{Kind, Rotation};
 
-/// Every controller there is. Those marked as not for production run only when they are named.
+/// Every controller there is. Some run only when they are named: what is not for production, and what does the work of the
+/// operators that OpenStack has of its own, since two would take it from each other.
 pub fn all(reach: &Reach) -> Vec<Switch> {
     with_followers(credentials(reach), &[])
 }
@@ -55,6 +56,20 @@ fn credentials(reach: &Reach) -> Vec<Switch> {
             name: "appcred",
             by_default: true,
             guests: vec![Guest::Rotation(Arc::new(appcred))],
+        },
+        Switch {
+            name: "controlplane",
+            by_default: false,
+            guests: vec![Guest::Other(Projecting::of(
+                openstack::controlplane::ControlPlane::default(),
+            ))],
+        },
+        Switch {
+            name: "nodeset",
+            by_default: false,
+            guests: vec![Guest::Other(Projecting::of(
+                openstack::nodeset::NodeSet::default(),
+            ))],
         },
         Switch {
             name: "gitlab",

@@ -74,7 +74,8 @@ pub type Inputs = Arc<[(Input, String)]>;
 /// Who depends on what.
 #[derive(Debug, Default)]
 pub struct Dependents {
-    /// The newest version seen of every Secret that is not ours: any of them may turn out to be a login.
+    /// The newest version seen of every Secret that is not ours: any of them may turn out to be a login. And of each kind
+    /// that is read, the newest in each namespace.
     newest: Mutex<HashMap<Input, String>>,
     users: Mutex<HashMap<Input, (String, HashSet<Key>)>>,
     /// What those depend on who said all of it at once.
@@ -155,6 +156,15 @@ impl Dependents {
     pub fn seen(&self, input: Input, version: &str) {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         newest.insert(input, version.to_owned());
+    }
+
+    /// Something of a kind that is read was seen, or is gone: whoever lists that kind from now on must see this much.
+    pub(super) fn seen_one_of(&self, all: Input, version: &str) {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = newest.entry(all).or_default();
+        if known.is_empty() || not_newer(known, version) {
+            version.clone_into(known);
+        }
     }
 
     /// A Secret that is not ours is gone.

@@ -229,6 +229,20 @@ impl<'a> Reader<'a> {
         Ok(found.map(|found| (found, version)))
     }
 
+    /// A Secret as it is; a change of it wakes. It must not be printed.
+    pub async fn noted_secret(&mut self, name: &str) -> Result<Option<Secret>, Fault> {
+        Ok(self.read(name).await?.map(|(found, _)| found))
+    }
+
+    /// The names of the Secrets of this namespace that have this label.
+    pub async fn secrets_labelled(&mut self, label: &str) -> Result<Vec<String>, Fault> {
+        let api = self.world.secrets(&self.namespace);
+        let wanted = ListParams::default().labels(label);
+        let act = "reading which Secrets there are";
+        let list = self.world.timed(act, api.list_metadata(&wanted)).await?;
+        Ok(list.items.iter().map(ResourceExt::name_any).collect())
+    }
+
     /// A Secret that nothing is opened with, as it is. It must not be printed.
     pub async fn whole_secret(&mut self, name: &str) -> Result<Option<Secret>, Fault> {
         let api = self.world.secrets(&self.namespace);
@@ -242,17 +256,24 @@ impl<'a> Reader<'a> {
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.world.client.clone(), &self.namespace, resource);
         let act = "reading where the issuer is";
+        let input = Input::all(&self.namespace, resource);
         let found = match self
             .world
             .timed(act, api.list(&ListParams::default()))
             .await
         {
-            Ok(list) => list.items,
+            Ok(list) => {
+                // Nothing would wake who believes a list from before a change that the watches have shown already.
+                let version = list.metadata.resource_version.unwrap_or_default();
+                if !version.is_empty() && self.world.inputs.has_newer(&input, &version) {
+                    return Err(Fault::Past);
+                }
+                list.items
+            }
             Err(Fault::Outrun(_)) => Vec::new(),
             Err(fault) => return Err(fault),
         };
-        self.inputs
-            .push((Input::all(&self.namespace, resource), newest(&found)));
+        self.inputs.push((input, newest(&found)));
         Ok(found)
     }
 

@@ -157,7 +157,9 @@ impl Resources {
         if self.is_read {
             let namespace = object.namespace().unwrap_or_default();
             let version = object.resource_version().unwrap_or_default();
-            wake_users(world, &Input::all(&namespace, &self.resource), &version);
+            let all = Input::all(&namespace, &self.resource);
+            world.inputs.seen_one_of(all.clone(), &version);
+            wake_users(world, &all, &version);
             let one = Input::one(&namespace, &self.resource, &object.name_any());
             wake_users(world, &one, &version);
         }
