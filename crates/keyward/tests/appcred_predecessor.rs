@@ -7,17 +7,16 @@ mod cloud;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use cloud::{Cloud, NAME, NAMESPACE, Running, USER};
+use cloud::predecessor::{
+    LEGACY, PROTECTION, add, credential_of_a_predecessor, legacy, resource_of_a_predecessor,
+};
+use cloud::{Cloud, NAME, Running, USER};
 use kube::ResourceExt;
-use kube::api::PostParams;
-use serde_json::{Value, json};
+use serde_json::json;
 use testbed::apiserver::{Fault, RequestLine, Verb};
 use testbed::keystone;
 
 const HOLDER: &str = "openstack.org/barbican";
-const PROTECTION: &str = "openstack.org/ac-secret-protection";
-/// The one Secret of the first design, whatever it held.
-const LEGACY: &str = "ac-barbican-secret";
 
 /// A7, J28: the mutable Secret of the first design.
 #[tokio::test]
@@ -253,22 +252,6 @@ async fn an_operator_that_dies_while_it_takes_over_leaves_the_rest_to_the_next()
     }
 }
 
-/// As the first version of the original operator left it.
-async fn legacy(cloud: &Cloud) -> (String, String) {
-    let (id, value) = credential_of_a_predecessor(cloud, "ac-barbican-29090").await;
-    let uid = resource_of_a_predecessor(cloud).await;
-    let data = json!({ "AC_ID": id, "AC_SECRET": value });
-    add(cloud, LEGACY, Some(&uid), &data).await;
-    cloud
-        .edit_status(json!({
-            "acID": id, "secretName": LEGACY,
-            "createdAt": "2026-11-01T00:00:00Z", "expiresAt": "2027-11-01T00:00:00Z",
-            "conditions": [],
-        }))
-        .await;
-    (id, value)
-}
-
 /// The resource is deleted: after it has lived with us, and `then` looked, or before we ever came.
 async fn delete(cloud: &Cloud, lived_with_us: bool, then: impl AsyncFnOnce()) -> Running {
     if !lived_with_us {
@@ -288,62 +271,4 @@ async fn until_collected(cloud: &Cloud) {
             cloud.secret(LEGACY).await.is_none()
         })
         .await;
-}
-
-/// Id and value of a credential at Keystone.
-async fn credential_of_a_predecessor(cloud: &Cloud, name: &str) -> (String, String) {
-    let auth = json!({
-        "identity": { "methods": ["password"], "password": { "user": {
-            "name": USER, "domain": { "name": "Default" }, "password": keystone::password_of(USER) } } },
-        "scope": { "project": { "name": "service", "domain": { "name": "Default" } } },
-    });
-    let http = cloud.admin.http();
-    let login = http.log_in(&auth).await.unwrap();
-    let user = login.text("/token/user/id").unwrap();
-    let made = http
-        .send(
-            http::Method::POST,
-            &format!("/v3/users/{user}/application_credentials"),
-            &login.token().unwrap(),
-            Some(&json!({ "application_credential": { "name": name, "roles": [{ "name": "service" }] } })),
-        )
-        .await
-        .unwrap();
-    let id = made.text("/application_credential/id").unwrap();
-    let value = made.text("/application_credential/secret").unwrap();
-    (id, value)
-}
-
-/// The resource, and its uid.
-async fn resource_of_a_predecessor(cloud: &Cloud) -> String {
-    let mut object = cloud::example();
-    object["metadata"]["finalizers"] = json!(["openstack.org/applicationcredential"]);
-    let created = cloud.try_create(object).await.unwrap();
-    created.uid().unwrap()
-}
-
-/// A Secret as a predecessor made it for the resource with this uid.
-async fn add(cloud: &Cloud, name: &str, owner: Option<&str>, data: &Value) {
-    let reference = |uid: &str| {
-        json!([{
-            "apiVersion": "keystone.openstack.org/v1beta1", "kind": "KeystoneApplicationCredential",
-            "name": NAME, "uid": uid, "controller": true, "blockOwnerDeletion": true,
-        }])
-    };
-    let mut labels = json!({ "application-credentials": "true" });
-    if name != LEGACY {
-        // Since the second design.
-        labels["application-credential-service"] = "barbican".into();
-    }
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {
-            "name": name, "namespace": NAMESPACE, "finalizers": [PROTECTION], "labels": labels,
-            "ownerReferences": owner.map(reference),
-        },
-        "stringData": data,
-    });
-    let secret = serde_json::from_value(secret).unwrap();
-    let params = PostParams::default();
-    cloud.secrets().create(&params, &secret).await.unwrap();
 }

@@ -1,24 +1,22 @@
 //! Doing: one step, one effect. What the reply shows becomes part of what is known.
 
-use std::sync::Arc;
-
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use lifecycle::{
-    Because, Change, Decision, Deletion, Delivery, Fingerprint, IssuedId, Known, Ledger, Minting,
-    Role, SecretName, SecretUid, Step, Trouble, TroubleKind, Version,
+    Because, Change, Decision, Deletion, Delivery, Fingerprint, Known, Ledger, Minting, Role,
+    SecretName, SecretUid, Step, Trouble, TroubleKind, Version,
 };
 use serde_json::json;
-use sources::{Proof, Source, Values};
+use sources::Values;
 
-use super::ask::{open, open_to_end};
+use super::ask::open;
 use super::claim::claim;
+use super::end::{revoke, sweep};
 use super::mint::mint;
 use super::observe::Observation;
 use super::secrets::{self, Record};
-use super::{annotations, events, former, predecessor, recorded, report};
-use crate::engine::limits::Lane;
+use super::{annotations, events, predecessor, recorded, report};
 use crate::engine::names;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
@@ -364,65 +362,6 @@ async fn fence(
 /// Whether this is the last that was seen of a Secret. One that is not even being deleted was not touched.
 fn is_gone(deleted: &Secret) -> bool {
     deleted.metadata.deletion_timestamp.is_some() && deleted.finalizers().is_empty()
-}
-
-/// *Guarantees:* the credential is ended, or the failure is known. *If it dies here:* it may be ended; the record of it
-/// stands until that is confirmed. *Safe to repeat because* one that is gone already counts as ended.
-async fn revoke(
-    world: &World,
-    observed: &mut Observation,
-    version: Version,
-    id: &IssuedId,
-) -> Result<(), Fault> {
-    let source = open_to_end(world, observed, version)
-        .await
-        .map_err(Fault::Issuer)?;
-    revoke_at(world, observed, version, id, &source).await
-}
-
-/// As [`revoke`], of what no ledger records: it is ended where it was found.
-async fn sweep(
-    world: &World,
-    observed: &mut Observation,
-    version: Version,
-    id: &IssuedId,
-) -> Result<(), Fault> {
-    let found = observed.elsewhere.iter().find(|(listed, _)| listed == id);
-    match found.map(|(_, source)| source.clone()) {
-        Some(source) => revoke_at(world, observed, version, id, &source).await,
-        None => revoke(world, observed, version, id).await,
-    }
-}
-
-async fn revoke_at(
-    world: &World,
-    observed: &mut Observation,
-    version: Version,
-    id: &IssuedId,
-    source: &Arc<dyn Source>,
-) -> Result<(), Fault> {
-    former::learn_its_mark(world, observed, version, id, source).await?;
-    let values = observed.values_of(version, id);
-    let _place = world
-        .place_at(source, "revoke", Lane::Revoke)
-        .await
-        .map_err(Fault::Issuer)?;
-    world.may_begin("revoking")?;
-    let mark = observed.mark_of(world, version, id);
-    let proof = Proof {
-        mark: &mark,
-        recorded: observed.has_a_guarded_record_of(id),
-        values: values.as_ref(),
-    };
-    let asked = source.revoke(&proof, id);
-    world
-        .at_issuer_unlimited(source, "revoke", asked)
-        .await
-        .map_err(Fault::Issuer)?;
-    if let Known::Is(listing) = &mut observed.answers.issued {
-        listing.retain(|issued| issued.id != *id);
-    }
-    Ok(())
 }
 
 /// *Guarantees:* only our own finalizer goes. *If it dies here:* it is still on, or the Secret is gone.

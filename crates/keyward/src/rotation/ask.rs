@@ -12,10 +12,10 @@ use lifecycle::{
 };
 use sources::{Source, Values};
 
+use super::end::is_gone_at;
 use super::observe::{Fresh, Observation, look_again};
 use super::{predecessor, recorded, referrers, secrets};
 use crate::engine::Key;
-use crate::engine::limits::Lane;
 use crate::engine::reader::{self, Reader};
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
@@ -619,11 +619,7 @@ async fn gone(world: &World, observed: &Observation, version: Version) -> Result
             "no record of the version to be confirmed",
         )
     })?;
-    let values = observed.values_of(version, &id);
-    // The last part of a revoke, and let in like one.
-    let _place = world.place_at(&source, "confirm", Lane::Revoke).await?;
-    let asked = source.gone(&id, values.as_ref());
-    world.at_issuer_unlimited(&source, "confirm", asked).await
+    is_gone_at(world, observed, version, &id, &source).await
 }
 
 impl Observation {

@@ -83,6 +83,10 @@ impl Oracle {
 
     /// Looks at everybody.
     pub(crate) fn judge(&mut self, town: &Town, plots: &[Plot]) {
+        // A reply is lost when one is sent, however long ago somebody saw to that.
+        for struck in town.weather.has_just_struck() {
+            self.notes.entry(struck.name).or_default().touched = town.now();
+        }
         for resident in &RESIDENTS {
             let object = town.stored(resident);
             let published = match &object {

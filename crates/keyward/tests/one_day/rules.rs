@@ -74,8 +74,19 @@ impl Sight<'_> {
         object.is_some_and(|object| object["metadata"]["deletionTimestamp"].is_string())
     }
 
+    /// By what stands on it: who makes it anew need not suspend it again.
     fn is_suspended(&self) -> bool {
-        self.has(Deed::Suspend)
+        let object = self.object.as_deref();
+        object.is_some_and(|object| {
+            object["metadata"]["annotations"]["keyward.dev/suspend"] == "true"
+        })
+    }
+
+    /// Whether a condition says so, by its reason or, where that is another's to choose, in its text.
+    fn says_suspended(&self) -> bool {
+        let ready = self.condition("Ready");
+        let text = ready["message"].as_str().unwrap_or_default();
+        ready["reason"] == "Suspended" || text.contains("suspended")
     }
 
     pub(crate) fn has(&self, deed: Deed) -> bool {
@@ -163,8 +174,7 @@ pub(crate) fn amiss(
         return Some((SPEC_NOT_SEEN, format!("{seen} of {generation}")));
     }
     if sight.is_suspended() {
-        let told = sight.reasons().iter().any(|one| one == "Suspended");
-        return (!told).then(|| (SUSPENDED, String::new()));
+        return (!sight.says_suspended()).then(|| (SUSPENDED, String::new()));
     }
     if !sight.is_ready() {
         return Some((NOT_READY, sight.condition("Ready").to_string()));

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::cap::make_room;
 use super::leave::within_the_cluster;
-use super::scene::{Choice, Scene, Waits, still_there};
+use super::scene::{Choice, Scene, Waits};
 use crate::schedule::later;
 use crate::{
     Answer, Because, Change, Entry, Holder, Purpose, Question, Retire, Step, Stored, Trouble,
@@ -384,10 +384,9 @@ fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) 
             {
                 None => Choice::ask(Question::Gone(entry.version), Because::Unheld),
                 Some(answer) => match &answer.is {
-                    Ok(_) => s.setback_because(
+                    Ok(_) => s.setback(
                         Purpose::RetireVersion(entry.version),
-                        &still_there(),
-                        Because::RevokeUnconfirmed,
+                        &Trouble::still_there(),
                     ),
                     Err(trouble) => s.setback(Purpose::RetireVersion(entry.version), trouble),
                 },
