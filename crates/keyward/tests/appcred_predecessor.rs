@@ -106,8 +106,30 @@ async fn a_predecessors_secret_without_a_credential_does_not_outlive_its_resourc
     }
 }
 
-/// Whoever may only create Secrets writes down the id of what somebody made by hand, as the same user. A predecessor's has no
-/// mark either; but who was handed it has its value.
+/// What whoever may only create Secrets writes down: the id of what somebody made by hand, as the same user, in a copy of the
+/// Secret that the resource has.
+async fn plant(cloud: &Cloud, name: &str, by_hand: &str, finalizers: &[&str]) {
+    let own = cloud.values_of(name).await;
+    let mut planted = cloud.secret(name).await.unwrap();
+    planted.metadata = kube::api::ObjectMeta {
+        name: Some("planted".into()),
+        labels: planted.metadata.labels,
+        annotations: planted.metadata.annotations,
+        owner_references: planted.metadata.owner_references,
+        finalizers: Some(finalizers.iter().map(|&one| one.to_owned()).collect()),
+        ..kube::api::ObjectMeta::default()
+    };
+    let notes = planted.annotations_mut();
+    let id = notes["keyward.dev/issued-id"].replace(&own.0, by_hand);
+    notes.insert("keyward.dev/issued-id".into(), id);
+    notes.insert("keyward.dev/version".into(), "4.1".into());
+    let source = notes["keyward.dev/source"].replace(name, "planted");
+    notes.insert("keyward.dev/source".into(), source);
+    let params = kube::api::PostParams::default();
+    cloud.secrets().create(&params, &planted).await.unwrap();
+}
+
+/// A predecessor's has no mark either; but who was handed it has its value.
 #[tokio::test]
 async fn a_planted_secret_with_the_id_of_a_hand_made_credential_holds_no_deletion_up() {
     let cloud = Cloud::new().await;
@@ -117,23 +139,7 @@ async fn a_planted_secret_with_the_id_of_a_hand_made_credential_holds_no_deletio
     cloud.until_ready().await;
     let own = cloud.handed_out().await;
     let name = cloud.text("secretName").await;
-    let mut planted = cloud.secret(&name).await.unwrap();
-    planted.metadata = kube::api::ObjectMeta {
-        name: Some("planted".into()),
-        labels: planted.metadata.labels,
-        annotations: planted.metadata.annotations,
-        owner_references: planted.metadata.owner_references,
-        finalizers: planted.metadata.finalizers,
-        ..kube::api::ObjectMeta::default()
-    };
-    let notes = planted.annotations_mut();
-    let id = notes["keyward.dev/issued-id"].replace(&own.0, &by_hand.0);
-    notes.insert("keyward.dev/issued-id".into(), id);
-    notes.insert("keyward.dev/version".into(), "4.1".into());
-    let source = notes["keyward.dev/source"].replace(&name, "planted");
-    notes.insert("keyward.dev/source".into(), source);
-    let params = kube::api::PostParams::default();
-    cloud.secrets().create(&params, &planted).await.unwrap();
+    plant(&cloud, &name, &by_hand.0, &[PROTECTION]).await;
     cloud
         .until("it is cleared away", || async {
             cloud.clock.jump(61);
@@ -145,6 +151,47 @@ async fn a_planted_secret_with_the_id_of_a_hand_made_credential_holds_no_deletio
     cloud.delete(NAME).await;
     cloud.until_gone(NAME).await;
     assert_eq!(cloud.log_in(&by_hand).await, 201);
+}
+
+/// The same, while the resource waits for somebody who holds its credential.
+#[tokio::test]
+async fn a_secret_planted_while_its_resource_leaves_holds_the_deletion_up_no_longer_than_a_minute()
+{
+    for finalizers in [&[PROTECTION][..], &[]] {
+        let cloud = Cloud::new().await;
+        let by_hand = credential_of_a_predecessor(&cloud, "by-hand").await;
+        let operator = cloud.operator().await;
+        cloud.create().await;
+        cloud.until_ready().await;
+        let own = cloud.handed_out().await;
+        let name = cloud.text("secretName").await;
+        assert!(cloud.hold(&name, HOLDER).await);
+        cloud.delete(NAME).await;
+        cloud
+            .until("its holder is waited for", || {
+                cloud.says(NAME, "Ready", HOLDER)
+            })
+            .await;
+        plant(&cloud, &name, &by_hand.0, finalizers).await;
+        let end = cloud.clock.now() + jiff::SignedDuration::from_mins(1);
+        let pass = || {
+            if cloud.clock.now() < end {
+                cloud.clock.jump(5);
+                operator.engine.world().queue.timers.notify_one();
+            }
+        };
+        cloud
+            .until("it is cleared away", || async {
+                pass();
+                cloud.secret("planted").await.is_none()
+            })
+            .await;
+        assert_eq!(cloud.log_in(&own).await, 201, "it is held");
+        cloud.release(&name, HOLDER).await;
+        cloud.until_gone(NAME).await;
+        assert_eq!(cloud.log_in(&by_hand).await, 201);
+        assert_eq!(cloud.log_in(&own).await, 404);
+    }
 }
 
 /// Nothing but the Secret says that it is this resource's, and anybody may have written that: a person has to end it.

@@ -9,7 +9,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 
 use super::Key;
@@ -69,6 +69,7 @@ struct Inner {
     under_way: UnderWay,
     states: HashMap<Key, State>,
     timers: BTreeSet<(Timestamp, Key)>,
+    clock_was: Timestamp,
     /// Whose the Secrets are that passes saw, by uid: whatever is written on one of them later, its owner must hear of it.
     owners: HashMap<String, Key>,
 }
@@ -209,6 +210,7 @@ impl Queue {
                 under_way: UnderWay::new(Shares::of(concurrency)),
                 states: HashMap::new(),
                 timers: BTreeSet::new(),
+                clock_was: Timestamp::MIN,
                 owners: HashMap::new(),
             }),
             ready: Notify::new(),
@@ -262,8 +264,7 @@ impl Queue {
     pub fn remember(&self, key: Key, at: Timestamp) {
         let mut inner = self.lock();
         if let Some(state) = inner.states.get(&key) {
-            let timer = state.timer;
-            let is_at_work = state.running || state.queued;
+            let (timer, is_at_work) = (state.timer, state.running || state.queued);
             if !is_at_work && timer.is_none_or(|timer| at < timer) {
                 if let Some(timer) = timer {
                     inner.timers.remove(&(timer, key.clone()));
@@ -417,19 +418,18 @@ impl Queue {
         self.timers.notify_one();
     }
 
-    /// Puts everything whose time has come in line, and says when the next comes.
+    /// Puts everything whose time has come in line, and says when the next comes. After a clock that was ahead, that is all.
     pub fn due(&self, now: Timestamp) -> Option<Timestamp> {
         let mut inner = self.lock();
+        let before = std::mem::replace(&mut inner.clock_was, now);
+        let was_ahead = before.duration_since(now) > SignedDuration::from_mins(1);
         while let Some((at, key)) = inner.timers.first().cloned() {
-            if at > now {
+            if at > now && !was_ahead {
                 return Some(at);
             }
             inner.timers.pop_first();
-            let Some(state) = inner.states.get_mut(&key) else {
-                continue;
-            };
-            state.timer = None;
-            if !state.running {
+            let state = inner.states.get_mut(&key);
+            if state.is_some_and(|state| state.timer.take().is_some() && !state.running) {
                 inner.put_in_line(&key);
                 self.ready.notify_one();
             }

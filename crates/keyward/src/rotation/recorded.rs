@@ -150,7 +150,9 @@ fn sort_in(
             let mut entries = ledger.entries();
             entries.any(|entry| entry.secret.as_str() == name)
         });
-        if labelled {
+        if ledger.is_none() && is_its_target(kind, object, &secret) {
+            own.secrets.push(in_place_again(kind, object, &secret));
+        } else if labelled {
             own.lookalikes.push(lookalike(kind, &secret.metadata));
         } else if recorded && names_another(&secret) {
             own.anothers.push(name);
@@ -223,6 +225,17 @@ fn still_says_what_it_holds(secret: &Secret, entry: &Entry) -> bool {
         && same_uid
         && same_version
         && note(names::ISSUED_ID).is_some()
+        && !secrets::is_adopted(secret)
+}
+
+/// The same without a ledger: its owner and its annotations say that it was made for this resource.
+fn is_its_target(kind: &dyn Kind, object: &DynamicObject, secret: &Secret) -> bool {
+    let mut owners = secret.owner_references().iter();
+    kind.read(object).policy.delivery == Delivery::InPlace
+        && owners.any(|owner| Some(&owner.uid) == object.uid().as_ref())
+        && secret.annotations().contains_key(names::ISSUED_ID)
+        && !secret.labels().contains_key(names::OWNER_UID)
+        && secrets::agrees(&secret.metadata, object)
         && !secrets::is_adopted(secret)
 }
 

@@ -90,9 +90,10 @@ async fn play(scene: &impl Played, obstacle: Obstacle) -> Result<(), String> {
     if tries > obstacle.most_tries() || writes > MOST_WRITES {
         return Err(format!("{tries} tries and {writes} writes in 30 seconds"));
     }
-    scene
-        .is_told(obstacle)
-        .map_err(|instead| format!("it is told no more, but: {instead}"))?;
+    if let Err(instead) = scene.is_told(obstacle) {
+        let is = scene.describe().await;
+        return Err(format!("it is told no more, but: {instead}\n{is}"));
+    }
     scene.clear_the_way(obstacle).await;
     for _ in 0..GOES_ON_AFTER {
         let pause = obstacle.longest_pause(scene.place(), STEP);

@@ -136,11 +136,13 @@ pub(crate) fn promises(
     }
     if sight.object.is_none() && town.operator.is_some() {
         let is_old = |since: i64| sight.now - since.max(notes.touched) > ORPHANS_GO_WITHIN;
-        let superseded = notes.superseded.iter();
-        let orphans = superseded.filter(|(_, since)| is_old(**since) && sight.resident.is_minted());
-        wrong.extend(orphans.map(|(id, _)| (ORPHAN, id.clone())));
+        // Whoever cannot be asked, and whatever is held, is waited for.
         let mut plots = sight.plots.iter();
         let nothing_is_in_the_way = plots.all(|plot| plot.deed.is_told_as().is_none());
+        let minted = sight.resident.is_minted() && nothing_is_in_the_way;
+        let superseded = notes.superseded.iter();
+        let orphans = superseded.filter(|(_, since)| is_old(**since) && minted);
+        wrong.extend(orphans.map(|(id, _)| (ORPHAN, id.clone())));
         let left = town.guarded_secrets_of(sight.resident).into_iter();
         let left = left.filter(|_| is_old(notes.touched) && nothing_is_in_the_way);
         wrong.extend(left.map(|name| (SECRET_LEFT, name)));

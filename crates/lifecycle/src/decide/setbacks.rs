@@ -92,12 +92,6 @@ impl Scene<'_> {
                 .map(|wanted| wanted.inputs.clone()),
             detail: trouble.detail.chars().take(LONGEST_DETAIL).collect(),
         };
-        if purpose == Purpose::Retire && self.lists_an_orphan() {
-            // Nothing but another list shows it again.
-            let again = retry_at(&setback, &self.facts.cluster.uid);
-            let sooner = ledger.sweep_at.filter(|at| *at > self.now() && *at < again);
-            ledger.sweep_at = sooner.or(Some(again));
-        }
         ledger.setbacks.set(purpose, setback);
         note_the_answer(self, ledger, purpose, trouble);
     }

@@ -35,7 +35,7 @@ pub(super) fn sweep_orphans(s: &Scene, waits: &mut Waits) -> Option<Choice> {
 
 /// What a list of an earlier pass showed and could not be ended is told for as long as that is waited out.
 fn tell_what_could_not_be_ended(s: &Scene, waits: &mut Waits) {
-    if s.facts.answers.issued.is().is_none() && s.ledger.sweep_at.is_some() {
+    if s.facts.answers.issued.is().is_none() {
         s.must_wait(Purpose::Retire, waits);
     }
 }
