@@ -2,7 +2,8 @@
 
 use crate::deeds::Deed;
 use crate::rules::{
-    BY_A_CLOCK_AHEAD, DELETION_HANGS, HELD_AND_DEAD, MINUTE, READY_AND_DEAD, Sight, TOO_MANY,
+    BY_A_CLOCK_AHEAD, DELETION_HANGS, HELD_AND_DEAD, MINUTE, NOT_REVOKED, ORPHAN, READY_AND_DEAD,
+    Sight, TOO_MANY,
 };
 
 const HOUR: i64 = 60 * MINUTE;
@@ -17,18 +18,21 @@ pub(crate) struct Known {
     told_as: &'static [&'static str],
     /// It is because of one of these, earlier in the day; empty is whatever was done.
     after: &'static [Deed],
+    /// And because of one of these; empty is whatever was done.
+    and_after: &'static [Deed],
     /// For how long after the last obstacle was gone.
     at_most: i64,
     /// It does not end by itself.
     pub(crate) is_lost: bool,
 }
 
-const KNOWN: [Known; 4] = [
+const KNOWN: [Known; 5] = [
     Known {
         why: "what an issuer drops behind our back is noticed when it is looked at, every six hours",
         rules: &[READY_AND_DEAD],
         told_as: &[],
         after: &[Deed::RemoveProject],
+        and_after: &[],
         at_most: 7 * HOUR,
         is_lost: false,
     },
@@ -37,6 +41,7 @@ const KNOWN: [Known; 4] = [
         rules: &[],
         told_as: &["IssuerDenied"],
         after: &[Deed::IssuerRefuses, Deed::DisableUser],
+        and_after: &[],
         at_most: 8 * HOUR,
         is_lost: false,
     },
@@ -46,6 +51,7 @@ const KNOWN: [Known; 4] = [
         rules: &[BY_A_CLOCK_AHEAD],
         told_as: &[],
         after: &[Deed::ClockAhead],
+        and_after: &[],
         at_most: 4 * HOUR,
         is_lost: false,
     },
@@ -55,6 +61,17 @@ const KNOWN: [Known; 4] = [
         rules: &[DELETION_HANGS],
         told_as: &["IssuerDenied"],
         after: &[Deed::BreakSpec],
+        and_after: &[],
+        at_most: 24 * HOUR,
+        is_lost: true,
+    },
+    Known {
+        why: "removed by force: a Secret that was made by a clock hours off looks like one that was restored, and what it \
+              holds is left to a person",
+        rules: &[ORPHAN, NOT_REVOKED],
+        told_as: &[],
+        after: &[Deed::ClockAhead, Deed::ClockBehind],
+        and_after: &[Deed::DeleteByForce, Deed::StripGuard],
         at_most: 24 * HOUR,
         is_lost: true,
     },
@@ -76,7 +93,8 @@ pub(crate) fn excused(
         let is_promise = [HELD_AND_DEAD, TOO_MANY, READY_AND_DEAD].contains(&rule);
         let from_all = known.rules.is_empty() && !is_promise;
         let is_excused = from_all || known.rules.contains(&rule);
-        rested <= known.at_most && told && is_after && is_excused
+        let is_after_both = known.and_after.is_empty() || known.and_after.iter().any(did);
+        rested <= known.at_most && told && is_after && is_after_both && is_excused
     };
     KNOWN.iter().find(fits)
 }
