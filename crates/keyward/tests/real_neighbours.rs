@@ -15,6 +15,7 @@ use testbed::keystone::real::{Keystone, Options};
 
 const HOLDER: &str = "openstack.org/consumer";
 const MOST_ALIVE: usize = 8;
+const FORGED: &str = "Xy81LmQ2zzWb6TkP0dGv";
 
 async fn wait(cloud: &Cloud, credential: &Credential, what: &str, is: impl AsyncFnMut() -> bool) {
     if let Err(error) = until(what, PATIENCE, is).await {
@@ -92,7 +93,7 @@ async fn a_finalizer_on_a_draft(cloud: &Cloud) {
                 "name": "glance", "uid": object.uid(), "controller": true,
             }],
         },
-        "stringData": { "AC_SECRET": "nothing" },
+        "stringData": { "AC_SECRET": "q7Zk2PxW9vTb4RmN3cHs" },
     }))
     .unwrap();
     let secrets = cloud.stage.secrets_in(&cloud.namespace);
@@ -163,7 +164,7 @@ async fn a_secret_swapped_for_a_forged_one(cloud: &Cloud) {
         ..ObjectMeta::default()
     };
     for value in forged.data.iter_mut().flat_map(|data| data.values_mut()) {
-        value.0 = b"forged".to_vec();
+        value.0 = FORGED.as_bytes().to_vec();
     }
     let _ = secrets.create(&PostParams::default(), &forged).await;
     let works = async || {
@@ -171,7 +172,7 @@ async fn a_secret_swapped_for_a_forged_one(cloud: &Cloud) {
         let Some(now) = credential.handed_out().await.filter(|_| shown.ready) else {
             return false;
         };
-        now.0 != before.0 && now.0 != "forged" && cloud.log_in(&now).await == 201
+        now.0 != before.0 && now.0 != FORGED && cloud.log_in(&now).await == 201
     };
     wait(cloud, &credential, "what is handed out works", works).await;
     cloud.until_alive("cinder", 1).await.unwrap();
@@ -209,7 +210,12 @@ async fn the_cap_reached_and_freed(cloud: &Cloud) {
         serial += 1;
         credential.rotate(&serial.to_string()).await;
     }
-    let told = async || credential.shown().message.contains("8 are alive");
+    let told = async || {
+        credential
+            .shown()
+            .message
+            .contains("8 credentials of this resource are alive")
+    };
     wait(cloud, &credential, "the cap is told", told).await;
     assert_eq!(cloud.live("neutron").await.len(), MOST_ALIVE);
     for name in &held {
