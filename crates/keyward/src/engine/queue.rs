@@ -12,7 +12,7 @@ mod state;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 
 use super::Key;
@@ -81,6 +81,7 @@ impl Queue {
                 under_way: UnderWay::new(Shares::of(concurrency)),
                 states: HashMap::new(),
                 timers: BTreeSet::new(),
+                clock_was: Timestamp::MIN,
                 owners: HashMap::new(),
             }),
             ready: Notify::new(),
@@ -134,8 +135,7 @@ impl Queue {
     pub fn remember(&self, key: Key, at: Timestamp) {
         let mut inner = self.lock();
         if let Some(state) = inner.states.get(&key) {
-            let timer = state.timer;
-            let is_at_work = state.running || state.queued;
+            let (timer, is_at_work) = (state.timer, state.running || state.queued);
             if !is_at_work && timer.is_none_or(|timer| at < timer) {
                 if let Some(timer) = timer {
                     inner.timers.remove(&(timer, key.clone()));
@@ -289,19 +289,19 @@ impl Queue {
         self.timers.notify_one();
     }
 
-    /// Puts everything whose time has come in line, and says when the next comes.
+    /// Puts everything whose time has come in line, and says when the next comes. After a clock that was ahead, that
+    /// is everything.
     pub fn due(&self, now: Timestamp) -> Option<Timestamp> {
         let mut inner = self.lock();
+        let before = std::mem::replace(&mut inner.clock_was, now);
+        let was_ahead = before.duration_since(now) > SignedDuration::from_mins(1);
         while let Some((at, key)) = inner.timers.first().cloned() {
-            if at > now {
+            if at > now && !was_ahead {
                 return Some(at);
             }
             inner.timers.pop_first();
-            let Some(state) = inner.states.get_mut(&key) else {
-                continue;
-            };
-            state.timer = None;
-            if !state.running {
+            let state = inner.states.get_mut(&key);
+            if state.is_some_and(|state| state.timer.take().is_some() && !state.running) {
                 inner.put_in_line(&key);
                 self.ready.notify_one();
             }

@@ -14,6 +14,7 @@ use sources::Values;
 
 use super::ask::open;
 use super::claim::claim;
+use super::end::{revoke, sweep};
 use super::mint::mint;
 use super::observe::Observation;
 use super::secrets::{self};
@@ -22,7 +23,7 @@ use crate::engine::names;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
 
-use retire::{fence, let_go, release, revoke, sweep, warn};
+use retire::{fence, let_go, release, warn};
 use store::store;
 
 /// Performs exactly this step.

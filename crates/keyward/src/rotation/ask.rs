@@ -10,10 +10,10 @@ use jiff::SignedDuration;
 use lifecycle::{Answer, Because, Minting, Question, Trouble, TroubleKind, Verdict, Version};
 use sources::{Source, Values};
 
+use super::end::is_gone_at;
 use super::observe::{Fresh, Observation, look_again};
 use super::{predecessor, recorded, referrers};
 use crate::engine::Key;
-use crate::engine::limits::Lane;
 use crate::engine::reader;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
@@ -239,9 +239,5 @@ async fn gone(world: &World, observed: &Observation, version: Version) -> Result
             "no record of the version to be confirmed",
         )
     })?;
-    let values = observed.values_of(version, &id);
-    // The last part of a revoke, and let in like one.
-    let _permit = world.permit_at(&source, "confirm", Lane::Revoke).await?;
-    let asked = source.gone(&id, values.as_ref());
-    world.at_issuer_unlimited(&source, "confirm", asked).await
+    is_gone_at(world, observed, version, &id, &source).await
 }

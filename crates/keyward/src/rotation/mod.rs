@@ -12,6 +12,7 @@ mod before;
 mod blocked;
 mod claim;
 mod controller;
+mod end;
 pub mod events;
 pub mod explain;
 pub mod facts;

@@ -99,6 +99,9 @@ pub async fn take_over(
     let api = world.secrets(&observed.namespace());
     let (name, params) = (secret.name_any(), PostParams::default());
     let seen = world.timed(act, api.replace(&name, &params, &ours)).await?;
+    if seen.labels().get(names::OWNER_UID) != Some(&observed.uid()) {
+        return Err(Fault::Unchanged(act));
+    }
     observed.saw_secret(seen);
     dealt_with(observed, uid);
     // It may be what stood in the way.
@@ -126,12 +129,11 @@ pub async fn unprotect(
         .collect();
     let patch = json!({ "metadata": { "resourceVersion": secret.resource_version(), "finalizers": others } });
     let api = world.secrets(&observed.namespace());
-    world
-        .timed(
-            act,
-            api.patch(&secret.name_any(), &manager(), &Patch::Merge(&patch)),
-        )
-        .await?;
+    let (name, manager, patch) = (secret.name_any(), manager(), Patch::Merge(&patch));
+    let seen = world.timed(act, api.patch(&name, &manager, &patch)).await?;
+    if seen.finalizers().iter().any(|one| one == protection) {
+        return Err(Fault::Unchanged(act));
+    }
     dealt_with(observed, uid);
     Ok(())
 }

@@ -150,16 +150,20 @@ fn sort_in(
             let mut entries = ledger.entries();
             entries.any(|entry| entry.secret.as_str() == name)
         });
-        if labelled {
+        if ledger.is_none() && is_its_target(kind, object, &secret) {
+            own.secrets.push(in_place_again(kind, object, &secret));
+        } else if labelled {
             own.lookalikes.push(lookalike(kind, &secret.metadata));
         } else if recorded && names_another(&secret) {
             own.anothers.push(name);
         }
         return;
     };
-    // In place, the Secret is the owner's as much as ours: what they took off stays off.
     if kind.read(object).policy.delivery != Delivery::Versioned {
-        if labelled {
+        if still_says_what_it_holds(&secret, entry) {
+            own.damaged.push(Damaged::new(&secret));
+            own.secrets.push(in_place_again(kind, object, &secret));
+        } else if labelled {
             own.secrets.push(secret);
         } else if names_another(&secret) {
             own.anothers.push(name);
@@ -207,6 +211,43 @@ fn names_this(kind: &dyn Kind, object: &DynamicObject, secret: &Secret, entry: &
     let named = secret.annotations().get(names::ISSUED_ID);
     let same_uid = entry.uid.as_ref().map(SecretUid::as_str) == secret.uid().as_deref();
     protected || same_uid || named.is_some_and(|id| *id == entry.id.to_string())
+}
+
+/// In place: whether it is the very Secret that an entry speaks of, and only its labels are gone. What was its owner's before
+/// is his to strip; and what is in a Secret without its annotations is not known.
+fn still_says_what_it_holds(secret: &Secret, entry: &Entry) -> bool {
+    let note = |key: &str| secret.annotations().get(key).map(String::as_str);
+    let same_uid = entry.uid.as_ref().map(SecretUid::as_str) == secret.uid().as_deref();
+    let same_version = note(names::VERSION) == Some(entry.version.to_string().as_str());
+    let unlabelled = !secret.labels().contains_key(names::OWNER_UID)
+        || !secret.labels().contains_key(names::ROLE);
+    unlabelled
+        && same_uid
+        && same_version
+        && note(names::ISSUED_ID).is_some()
+        && !secrets::is_adopted(secret)
+}
+
+/// The same without a ledger: its owner and its annotations say that it was made for this resource.
+fn is_its_target(kind: &dyn Kind, object: &DynamicObject, secret: &Secret) -> bool {
+    let mut owners = secret.owner_references().iter();
+    kind.read(object).policy.delivery == Delivery::InPlace
+        && owners.any(|owner| Some(&owner.uid) == object.uid().as_ref())
+        && secret.annotations().contains_key(names::ISSUED_ID)
+        && !secret.labels().contains_key(names::OWNER_UID)
+        && secrets::agrees(&secret.metadata, object)
+        && !secrets::is_adopted(secret)
+}
+
+/// The one Secret in place, with its labels, its owner and our finalizer on it.
+fn in_place_again(kind: &dyn Kind, object: &DynamicObject, secret: &Secret) -> Secret {
+    let mut whole = secrets::tied(kind, object, secret);
+    let ours = secrets::bare(kind, object, &secret.name_any(), "target");
+    for (key, value) in ours.labels() {
+        let label = whole.labels_mut().entry(key.clone());
+        label.or_insert_with(|| value.clone());
+    }
+    whole
 }
 
 /// Whether it bears somebody's label or owner. The caller knows that it is not this resource's.

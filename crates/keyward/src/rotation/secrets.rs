@@ -156,7 +156,7 @@ pub fn with_a_value(present: &Secret, keys: &[String]) -> Secret {
     secret
 }
 
-fn bare(kind: &dyn Kind, object: &DynamicObject, name: &str, role: &str) -> Secret {
+pub fn bare(kind: &dyn Kind, object: &DynamicObject, name: &str, role: &str) -> Secret {
     // A draft is nobody's business yet: it is not found by the labels that consumers look for.
     let mut labels = if role == "draft" {
         BTreeMap::new()

@@ -50,7 +50,7 @@ pub(super) fn tidy_old_notes(s: &Scene, _: &mut Waits) -> Option<Choice> {
     }
     // A failure that is waited out stays written down: struck out, it would be repeated at once.
     let is_over = |purpose: Purpose| s.held_off(purpose).is_none();
-    if ledger.retiring.is_empty() && listed && is_over(Purpose::Retire) {
+    if listed && is_over(Purpose::Retire) {
         ledger.setbacks.retire = None;
     }
     if is_over(Purpose::Upkeep) {
@@ -202,10 +202,14 @@ pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
                 ),
         ),
     };
-    let due = [s.ledger.sweep_at, twin_shows_at(s, current)]
-        .into_iter()
-        .flatten()
-        .fold(routine, Timestamp::min);
+    let due = [
+        s.ledger.sweep_at,
+        twin_shows_at(s, current),
+        not_ended_before(s),
+    ]
+    .into_iter()
+    .flatten()
+    .fold(routine, Timestamp::min);
     // What is written down as refused is looked at when its pause is over, whenever the next look would have been.
     if due > s.now() && !is_known_to_be_refused(s.ledger) {
         waits.until(Because::UpToDate, due);
@@ -237,6 +241,14 @@ pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
             Because::Checking,
         )),
     }
+}
+
+/// When what could not be ended is looked for again: nothing but another list shows what nobody records.
+fn not_ended_before(s: &Scene) -> Option<Timestamp> {
+    let lists = s.facts.cluster.issuer.lists && s.facts.cluster.issuer.revokes;
+    s.ledger.setbacks.retire.as_ref().filter(|_| lists)?;
+    let held_off = s.held_off(Purpose::Retire);
+    Some(held_off.map_or(s.now(), |(_, until)| until))
 }
 
 /// When the issuer is looked at once more after a mint: not every issuer refuses a second credential of the same name,

@@ -11,8 +11,8 @@ use super::rotate::{rotate_itself, somebody_may_be_rotating};
 use super::scene::{Choice, Origin, Scene, Waits, entry_of, listing};
 use crate::schedule::{later, pause_of_a_crash_loop};
 use crate::{
-    Answer, Because, Change, Intent, LOOK_AGAIN, Minting, Purpose, Question, Setback, Step, Stored,
-    Trouble, TroubleKind, Verdict, Version, Wanted,
+    Answer, Because, Change, Intent, LOOK_AGAIN, Minting, Purpose, Question, Step, Stored, Trouble,
+    TroubleKind, Verdict, Version, Wanted,
 };
 
 /// After a given-up attempt, look for its late fruit once more after this time.
@@ -357,9 +357,9 @@ fn crash_loop_pause(s: &Scene, intent: &Intent) -> Option<Timestamp> {
     let lost = intent.version.attempt.checked_sub(PATIENT_ATTEMPTS)?;
     // One that was begun in this very pass, or whose value we hold, is lost to nobody yet. Waiting now would lose it.
     let ours = s.facts.process.mine == Some(intent.version) || holds(s, intent.version);
-    // One whose failure was written down was lost with no process: that failure has a pause of its own.
-    let told = |setback: &Setback| setback.at >= intent.since;
-    let told = s.ledger.setbacks.mint.as_ref().is_some_and(told);
+    // One whose failure was written down has that one's pause. How long ago one from the future was cannot be told.
+    let told = s.ledger.setbacks.mint.as_ref();
+    let told = told.is_some_and(|setback| setback.at >= intent.since) || intent.since > s.now();
     (lost > 0 && !ours && !told).then(|| {
         later(
             intent.since,

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::cap::make_room;
 use super::holders::{announce, may_go, past_holders, wait_for_holders};
 use super::leave::within_the_cluster;
-use super::scene::{Choice, Scene, Waits, still_there};
+use super::scene::{Choice, Scene, Waits};
 use crate::schedule::later;
 use crate::{Answer, Because, Change, Entry, Purpose, Question, Step, Stored, Trouble, Version};
 
@@ -202,10 +202,9 @@ fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) 
             {
                 None => Choice::ask(Question::Gone(entry.version), Because::Unheld),
                 Some(answer) => match &answer.is {
-                    Ok(_) => s.setback_because(
+                    Ok(_) => s.setback(
                         Purpose::RetireVersion(entry.version),
-                        &still_there(),
-                        Because::RevokeUnconfirmed,
+                        &Trouble::still_there(),
                     ),
                     Err(trouble) => s.setback(Purpose::RetireVersion(entry.version), trouble),
                 },

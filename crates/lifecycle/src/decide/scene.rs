@@ -3,8 +3,7 @@ use jiff::Timestamp;
 use crate::schedule::later;
 use crate::{
     Because, Change, Delivery, Entry, Facts, Holder, Issued, Known, Ledger, Listing, Minting, Next,
-    Question, Resource, Role, SecretName, Setback, Step, Stored, Trouble, TroubleKind, Version,
-    Wait,
+    Question, Resource, Role, SecretName, Setback, Step, Stored, Trouble, Version, Wait,
 };
 
 /// More than this is for the log.
@@ -87,13 +86,17 @@ impl Waits {
 
     /// Trouble that is waited out.
     pub(super) fn after(&mut self, setback: &Setback, version: Option<Version>, until: Timestamp) {
-        self.0.push(Wait {
+        let wait = Wait {
             because: setback.because,
             version,
             on: Vec::new(),
             until: Some(until),
             detail: setback.detail.clone(),
-        });
+        };
+        // One failure may keep several things waiting.
+        if !self.0.contains(&wait) {
+            self.0.push(wait);
+        }
     }
 
     /// Trouble that no ledger tells of.
@@ -372,11 +375,4 @@ pub(super) fn refused(facts: &Facts) -> Option<Choice> {
         .as_ref()
         .err()
         .map(|refusal| Choice::rest(refusal.because))
-}
-
-pub(super) fn still_there() -> Trouble {
-    Trouble::new(
-        TroubleKind::Unexpected,
-        "the issuer still knows the credential after accepting its revoke",
-    )
 }

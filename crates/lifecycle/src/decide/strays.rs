@@ -91,8 +91,6 @@ pub(super) fn adopt_strays(s: &Scene, waits: &mut Waits) -> Option<Choice> {
                 Ok(_) | Err(None) => Choice::ask(Question::Issued, Because::StrayVersion),
             });
         }
-        // A leaving resource ends all that it may: there, whoever ends it asks for the value.
-        Origin::Unproved if is_recorded_there(s, stray) && s.resource.deleting => {}
         // Anybody who may create Secrets can write down the id of what somebody else made. Whoever has its value made
         // it, or took it over.
         Origin::Unproved if is_recorded_there(s, stray) => {

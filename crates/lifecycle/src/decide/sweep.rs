@@ -7,7 +7,10 @@ use crate::{Because, Issued, Purpose, Question, Role, Step, Version};
 /// What bears our mark and is recorded nowhere. Looks only at a list that was made before the resource was read:
 /// the other way round, a credential published in between would look like an orphan.
 pub(super) fn sweep_orphans(s: &Scene, waits: &mut Waits) -> Option<Choice> {
-    let orphans = orphans(s, waits)?;
+    let Some(orphans) = orphans(s, waits) else {
+        tell_what_could_not_be_ended(s, waits);
+        return None;
+    };
     if s.must_wait(Purpose::Retire, waits) {
         return None;
     }
@@ -28,6 +31,13 @@ pub(super) fn sweep_orphans(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         return reserve_against(s, orphans.version);
     }
     Some(sweep(&orphans))
+}
+
+/// What a list of an earlier pass showed and could not be ended is told for as long as that is waited out.
+fn tell_what_could_not_be_ended(s: &Scene, waits: &mut Waits) {
+    if s.facts.answers.issued.is().is_none() {
+        s.must_wait(Purpose::Retire, waits);
+    }
 }
 
 /// In place, a late write may still put the orphan into the target, and consumers would take it up. So the target is

@@ -63,6 +63,7 @@ pub(super) struct Inner {
     pub(super) under_way: UnderWay,
     pub(super) states: HashMap<Key, State>,
     pub(super) timers: BTreeSet<(Timestamp, Key)>,
+    pub(super) clock_was: Timestamp,
     /// Whose the Secrets are that passes saw, by uid: whatever is written on one of them later, its owner must hear of
     /// it.
     pub(super) owners: HashMap<String, Key>,

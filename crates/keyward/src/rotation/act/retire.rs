@@ -1,23 +1,18 @@
 //! Ending a version: fence, revoke, release; sweeping what is recorded nowhere; letting go.
 
-use std::sync::Arc;
-
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, Preconditions};
-use lifecycle::{Because, Deletion, IssuedId, Known, Role, SecretName, SecretUid, Version};
+use lifecycle::{Because, Deletion, Role, SecretName, SecretUid, Version};
 use serde_json::json;
-use sources::{Proof, Source};
 
 use super::manager;
-use crate::engine::limits::Lane;
 use crate::engine::names;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
-use crate::rotation::ask::open_to_end;
+use crate::rotation::events;
 use crate::rotation::observe::Observation;
 use crate::rotation::secrets;
-use crate::rotation::{events, former};
 
 /// *Guarantees:* nobody new can hold this Secret afterwards. *If it dies here:* it is being deleted, or untouched.
 /// *Safe to repeat because* deleting twice is the same, and the uid keeps a namesake safe.
@@ -49,65 +44,6 @@ pub(super) async fn fence(
 /// Whether this is the last that was seen of a Secret. One that is not even being deleted was not touched.
 fn is_gone(deleted: &Secret) -> bool {
     deleted.metadata.deletion_timestamp.is_some() && deleted.finalizers().is_empty()
-}
-
-/// *Guarantees:* the credential is ended, or the failure is known. *If it dies here:* it may be ended; the record of it
-/// stands until that is confirmed. *Safe to repeat because* one that is gone already counts as ended.
-pub(super) async fn revoke(
-    world: &World,
-    observed: &mut Observation,
-    version: Version,
-    id: &IssuedId,
-) -> Result<(), Fault> {
-    let source = open_to_end(world, observed, version)
-        .await
-        .map_err(Fault::Issuer)?;
-    revoke_at(world, observed, version, id, &source).await
-}
-
-/// As [`revoke`], of what no ledger records: it is ended where it was found.
-pub(super) async fn sweep(
-    world: &World,
-    observed: &mut Observation,
-    version: Version,
-    id: &IssuedId,
-) -> Result<(), Fault> {
-    let found = observed.elsewhere.iter().find(|(listed, _)| listed == id);
-    match found.map(|(_, source)| source.clone()) {
-        Some(source) => revoke_at(world, observed, version, id, &source).await,
-        None => revoke(world, observed, version, id).await,
-    }
-}
-
-async fn revoke_at(
-    world: &World,
-    observed: &mut Observation,
-    version: Version,
-    id: &IssuedId,
-    source: &Arc<dyn Source>,
-) -> Result<(), Fault> {
-    former::learn_its_mark(world, observed, version, id, source).await?;
-    let values = observed.values_of(version, id);
-    let _permit = world
-        .permit_at(source, "revoke", Lane::Revoke)
-        .await
-        .map_err(Fault::Issuer)?;
-    world.may_begin("revoking")?;
-    let mark = observed.mark_of(world, version, id);
-    let proof = Proof {
-        mark: &mark,
-        recorded: observed.has_a_guarded_record_of(id),
-        values: values.as_ref(),
-    };
-    let asked = source.revoke(&proof, id);
-    world
-        .at_issuer_unlimited(source, "revoke", asked)
-        .await
-        .map_err(Fault::Issuer)?;
-    if let Known::Is(listing) = &mut observed.answers.issued {
-        listing.retain(|issued| issued.id != *id);
-    }
-    Ok(())
 }
 
 /// *Guarantees:* only our own finalizer goes. *If it dies here:* it is still on, or the Secret is gone.

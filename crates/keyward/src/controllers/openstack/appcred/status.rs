@@ -72,7 +72,10 @@ fn hash_in_use(report: &Report, current: &Entry) -> Option<String> {
 /// Ready comes first: the columns show the first.
 fn conditions(kind: &AppCred, report: &Report) -> Vec<Value> {
     let view = report.view;
-    let to_be_decided = matches!(view.because, Because::FormerLife | Because::Lookalike);
+    let to_be_decided = matches!(
+        view.because,
+        Because::FormerLife | Because::Lookalike | Because::Suspended | Because::DraftHeld
+    );
     let ready = if view.ready && (to_be_decided || view.because.severity() >= Severity::Trouble) {
         // What is in use works, but what is asked for now does not come about, or something is there that a person should
         // know of.
