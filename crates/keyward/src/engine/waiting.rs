@@ -48,6 +48,8 @@ struct Watched {
     resource: ApiResource,
     /// Tells this watch from an earlier one of the same, which may have passed over what somebody new must hear.
     number: u64,
+    /// All that there was has been shown.
+    listed: bool,
     /// The newest that it showed, by name; without a name, of all.
     newest: HashMap<String, String>,
     /// And the names of what each waits for; without a name, for any.
@@ -87,6 +89,7 @@ impl Waiting {
                 let watched = Watched {
                     resource: one.resource.clone(),
                     number: inner.begun,
+                    listed: false,
                     newest: HashMap::new(),
                     waiters: HashMap::new(),
                 };
@@ -97,6 +100,10 @@ impl Waiting {
                 let names = watched.waiters.entry(key.clone()).or_default();
                 names.insert(one.input.name.clone());
                 let newest = watched.newest.get(&one.input.name);
+                if newest.is_none() && watched.listed && !one.input.name.is_empty() {
+                    // It went between the look and the list.
+                    missed.push(Sighting::Other);
+                }
                 let newer = newest.filter(|newest| !not_newer(newest, &one.version));
                 missed.extend(newer.map(|version| Sighting::Input {
                     input: one.input.clone(),
@@ -147,9 +154,12 @@ impl Waiting {
 
     /// Who waits for one that is not among these: it went before the watch began.
     fn gone(&self, all: &Input, there: &HashSet<String>) -> Vec<Key> {
-        let inner = self.lock();
-        let waiters = inner.watched.get(all).into_iter();
-        let waiters = waiters.flat_map(|watched| &watched.waiters);
+        let mut inner = self.lock();
+        let Some(watched) = inner.watched.get_mut(all) else {
+            return Vec::new();
+        };
+        watched.listed = true;
+        let waiters = watched.waiters.iter();
         let is_gone = |name: &String| !name.is_empty() && !there.contains(name);
         waiters
             .filter(|(_, names)| names.iter().any(is_gone))
@@ -312,6 +322,12 @@ mod tests {
         let there = ["x".to_owned(), "z".to_owned()].into();
         assert_eq!(waiting.gone(&all, &there), [key("b")], "y went unseen");
         assert!(waiting.set(&key("a"), &[one("x", "5")]).is_empty());
+        let late = waiting.set(&key("c"), &[one("went", "4")]);
+        assert!(
+            matches!(&late[..], [Sighting::Other]),
+            "it is not waited for in vain"
+        );
+        waiting.set(&key("c"), &[]);
         assert_eq!(waiting.set(&key("b"), &[one("z", "5")]).len(), 1, "missed");
         waiting.set(&key("a"), &[]);
         waiting.set(&key("b"), &[]);
