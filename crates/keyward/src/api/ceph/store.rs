@@ -83,9 +83,15 @@ pub struct CephObjectStoreStatus {
     kind = "CephCluster",
     plural = "cephclusters",
     namespaced,
+    status = "CephClusterStatus",
     doc = "A Ceph cluster, as far as Keyward reads it: that it is there."
 )]
 #[serde(rename_all = "camelCase")]
 /// Nothing of it is read.
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct CephClusterSpec {}
+
+/// Nor of this.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+pub struct CephClusterStatus {}
