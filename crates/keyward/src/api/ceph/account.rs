@@ -4,6 +4,7 @@
     unreachable_pub,
     reason = "the schema derive repeats each struct where nobody can reach it"
 )]
+#![allow(clippy::struct_field_names, reason = "they are Rook's names")]
 
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;

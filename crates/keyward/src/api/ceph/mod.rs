@@ -15,8 +15,8 @@ pub use account::{
 };
 pub use shared::{Condition, KeyRotation, KeysStatus, Size};
 pub use store::{
-    CephCluster, CephClusterSpec, CephObjectStore, CephObjectStoreSpec, CephObjectStoreStatus,
-    Endpoint, Gateway,
+    CephCluster, CephClusterSpec, CephClusterStatus, CephObjectStore, CephObjectStoreSpec,
+    CephObjectStoreStatus, Endpoint, Gateway,
 };
 pub use user::{
     AccountRef, Capabilities, CephObjectStoreUser, CephObjectStoreUserSpec,

@@ -1,4 +1,4 @@
-//! The store and its cluster, as far as they are read. Rook's own definitions have much more.
+//! The store and its cluster, as far as they are read. Rook's own definitions have much more; whatever else an object has is kept.
 
 #![allow(
     unreachable_pub,
@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 /// The gateways of a store, and who may have users in it.
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct CephObjectStoreSpec {
     #[serde(default)]
     pub gateway: Gateway,
@@ -34,6 +35,7 @@ pub struct CephObjectStoreSpec {
 /// How the gateways are reached.
 #[derive(KubeSchema, Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct Gateway {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<i32>,
@@ -53,6 +55,7 @@ pub struct Gateway {
 /// A gateway outside of the cluster.
 #[derive(KubeSchema, Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct Endpoint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip: Option<String>,
@@ -62,6 +65,7 @@ pub struct Endpoint {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct CephObjectStoreStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
@@ -79,8 +83,15 @@ pub struct CephObjectStoreStatus {
     kind = "CephCluster",
     plural = "cephclusters",
     namespaced,
+    status = "CephClusterStatus",
     doc = "A Ceph cluster, as far as Keyward reads it: that it is there."
 )]
 #[serde(rename_all = "camelCase")]
 /// Nothing of it is read.
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct CephClusterSpec {}
+
+/// Nor of this.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+pub struct CephClusterStatus {}
