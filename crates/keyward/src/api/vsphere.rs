@@ -1,4 +1,4 @@
-//! `CredentialsRequest` of OpenShift, as far as vSphere is concerned. Where OpenShift's own definition is installed it stays:
+//! `CredentialsRequest` of `OpenShift`, as far as vSphere is concerned. Where `OpenShift`'s own definition is installed it stays:
 //! this one is for clusters without it.
 
 #![allow(

@@ -53,12 +53,6 @@ impl About<'_> {
             Because::CredentialNotReady => kubectl("get appcred".into()),
             Because::NodesBehind => kubectl("get openstackdataplanenodesets".into()),
             Because::LoginMissing => kubectl("get secrets".into()),
-            Because::AmbiguousSource
-            | Because::SourceInvalid
-            | Because::SourceMissing
-            | Because::SourceWithdrawn
-            | Because::TargetImmutable
-            | Because::NamespaceMissing => kubectl(format!("describe {resource}")),
             // Only a Keystone is found through another resource.
             Because::IssuerMissing | Because::IssuerNotReady => kubectl("get keystoneapis".into()),
             Because::LedgerFromTheFuture => Some("keyward version".into()),
@@ -86,6 +80,12 @@ impl About<'_> {
             | Because::BootstrapReverted
             | Because::RotationUnconfirmed
             | Because::ServiceNotReady
+            | Because::AmbiguousSource
+            | Because::SourceInvalid
+            | Because::SourceMissing
+            | Because::SourceWithdrawn
+            | Because::TargetImmutable
+            | Because::NamespaceMissing
             // What is told of a workload stands on it.
             | Because::RolloutPaused
             | Because::RolloutByHand

@@ -169,14 +169,14 @@ impl Keys {
             annotations: BTreeMap::new(),
         })
     }
+}
 
-    /// Whether there is a key already: from then on the user's other troubles are none of the keys'.
-    fn has_a_key(&self, object: &DynamicObject) -> bool {
-        let note = object.annotations().get(names::LEDGER).map(String::as_str);
-        let of_this = |of: &Bearer| Some(&of.uid) == object.uid().as_ref();
-        let ledger = LedgerState::read(note, of_this, |_| false);
-        ledger.is().is_some_and(|ledger| ledger.current.is_some())
-    }
+/// Whether there is a key already: from then on the user's other troubles are none of the keys'.
+fn has_a_key(object: &DynamicObject) -> bool {
+    let note = object.annotations().get(names::LEDGER).map(String::as_str);
+    let of_this = |of: &Bearer| Some(&of.uid) == object.uid().as_ref();
+    let ledger = LedgerState::read(note, of_this, |_| false);
+    ledger.is().is_some_and(|ledger| ledger.current.is_some())
 }
 
 /// A label has 63 characters at most, and ends like a word.
@@ -240,7 +240,7 @@ impl Kind for Keys {
             let reason = one["reason"].as_str().unwrap_or_default();
             one["type"] == "Ready" && there.contains(&reason)
         };
-        if said.iter().any(is_there) || self.has_a_key(object) {
+        if said.iter().any(is_there) || has_a_key(object) {
             return Ok(None);
         }
         Ok(Some(Refusal {

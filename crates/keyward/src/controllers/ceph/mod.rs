@@ -1,7 +1,7 @@
 //! Accounts and users of Ceph's object stores, and their keys.
 //!
 //! Two controllers work on each kind. One keeps the account or the user ([`Keeping`]), the other its keys ([`Rotation`]
-//! (crate::rotation::Rotation)); each has its own finalizer, record and part of status. Keys are made once the user is there;
+//! (`crate::rotation::Rotation`)); each has its own finalizer, record and part of status. Keys are made once the user is there;
 //! when it leaves, they go first, and not before nothing else keeps it.
 
 mod account;

@@ -61,6 +61,9 @@ pub(super) struct Way {
     pub(super) certificate: Option<String>,
 }
 
+/// What a store is reached with: its gateways, and the certificate that they are checked with.
+type Reached = (Vec<String>, Option<Vec<u8>>);
+
 /// The stores that are known, one pool of connections for each gateway.
 #[derive(Debug)]
 pub(super) struct Stores {
@@ -68,7 +71,7 @@ pub(super) struct Stores {
     cluster: ApiResource,
     allowed: Allowed,
     settings: Settings,
-    known: Mutex<HashMap<(Vec<String>, Option<Vec<u8>>), Arc<Store>>>,
+    known: Mutex<HashMap<Reached, Arc<Store>>>,
 }
 
 impl Stores {
