@@ -213,11 +213,13 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         let api = self.world.secrets(&self.namespace);
-        let found = self
-            .world
-            .timed("reading the login", api.get_opt(name))
-            .await?;
+        let act = "reading the login";
         let input = Input::secret(&self.namespace, name);
+        let mut found = self.world.timed(act, api.get_opt(name)).await?;
+        if found.is_none() && self.world.inputs.has_newer(&input, "") {
+            // One that the watches have shown is believed to be gone when a second look says so too.
+            found = self.world.timed(act, api.get_opt(name)).await?;
+        }
         let version = found
             .as_ref()
             .and_then(ResourceExt::resource_version)

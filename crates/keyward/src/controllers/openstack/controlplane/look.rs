@@ -149,7 +149,6 @@ pub(super) async fn look(
         if !seen.matters(&template, plane.spec) {
             continue;
         }
-        newest(&mut seen, &template, &plane, reader).await?;
         if let Some(said) = somebody_elses(service, &template)
             && matches!(seen.wish, Wish::Wants(_))
         {
@@ -230,23 +229,6 @@ fn of_service(plane: &Plane<'_>, service: &Service, credentials: &[DynamicObject
         wish: wish(plane.spec, service),
         ready: false,
     }
-}
-
-/// A name that was not handed out yet is handed out from a read that is no older than anything the watches showed: a list
-/// from the past would point a service back.
-async fn newest(
-    seen: &mut ServiceSeen,
-    template: &[Field],
-    plane: &Plane<'_>,
-    reader: &mut Reader<'_>,
-) -> Result<(), Fault> {
-    let known = |credential: &Credential| template.iter().all(|one| one.now == credential.secret);
-    if seen.credential.as_ref().is_none_or(known) {
-        return Ok(());
-    }
-    let found = reader.one(&credentials(), &seen.called).await?;
-    seen.credential = found.map(|found| credential(plane, &found));
-    Ok(())
 }
 
 fn credential(plane: &Plane<'_>, object: &DynamicObject) -> Credential {
