@@ -49,12 +49,6 @@ impl About<'_> {
             | Because::ValueOfAnotherIssuer
             | Because::ThingOfAnother => kubectl(format!("edit {resource}")),
             Because::LoginMissing => kubectl("get secrets".into()),
-            Because::AmbiguousSource
-            | Because::SourceInvalid
-            | Because::SourceMissing
-            | Because::SourceWithdrawn
-            | Because::TargetImmutable
-            | Because::NamespaceMissing => kubectl(format!("describe {resource}")),
             // Only a Keystone is found through another resource.
             Because::IssuerMissing | Because::IssuerNotReady => kubectl("get keystoneapis".into()),
             Because::LedgerFromTheFuture => Some("keyward version".into()),
@@ -77,8 +71,14 @@ impl About<'_> {
             | Because::RemovalBlocked => Some(format!(
                 "keyward explain {resource} -n {namespace} --ask-issuer"
             )),
-            // The condition has the command, with the key of the Secret.
-            Because::RootCredentialLost
+            // The condition has the command, or names what is to be mended.
+            Because::AmbiguousSource
+            | Because::SourceInvalid
+            | Because::SourceMissing
+            | Because::SourceWithdrawn
+            | Because::TargetImmutable
+            | Because::NamespaceMissing
+            | Because::RootCredentialLost
             | Because::BootstrapReverted
             | Because::RotationUnconfirmed => kubectl(format!("describe {resource}")),
             Because::UpToDate

@@ -44,7 +44,7 @@ struct Cli {
 enum Command {
     #[cfg(feature = "demo")]
     Demo(demo::DemoArgs),
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     Status(status::StatusArgs),
     Explain(explain::ExplainArgs),
     Rotate(rotate::RotateArgs),
@@ -98,7 +98,7 @@ async fn dispatch(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::run(args).await,
-        Command::Run(args) => run::run(args).await,
+        Command::Run(args) => run::run(*args).await,
         Command::Status(args) => status::run(args).await,
         Command::Explain(args) => explain::run(args).await,
         Command::Rotate(args) => rotate::run(args).await,

@@ -14,6 +14,7 @@ mod files;
 mod input;
 mod install_config;
 mod manifests;
+mod migrate;
 mod places;
 mod plan;
 mod render;
@@ -52,6 +53,7 @@ enum Command {
     Explain(explain::ExplainArgs),
     Status(status::StatusArgs),
     Rotate(rotate::RotateArgs),
+    Migrate(migrate::MigrateArgs),
 }
 
 pub(crate) async fn run(args: VsphereArgs) -> Result<(), Failure> {
@@ -66,6 +68,7 @@ pub(crate) async fn run(args: VsphereArgs) -> Result<(), Failure> {
         Command::Explain(args) => explain::run(&args),
         Command::Status(args) => status::run(args).await,
         Command::Rotate(args) => rotate::run(args).await,
+        Command::Migrate(args) => migrate::run(args).await,
     }
 }
 
