@@ -248,9 +248,9 @@ mod tests {
             its.sort_by_key(|one| one.scope);
             for grant in its {
                 let propagates = if grant.propagate { "yes" } else { "no" };
-                let _ = write!(
+                let _ = writeln!(
                     page,
-                    "| {} | {propagates} | {} | {} | {} |\n",
+                    "| {} | {propagates} | {} | {} | {} |",
                     grant.scope.name(),
                     grant.profiles().join(", "),
                     grant.why,
