@@ -5,6 +5,7 @@
 mod cargo;
 mod checks;
 mod crds;
+mod left_running;
 mod lengths;
 mod rbac;
 mod requirements;

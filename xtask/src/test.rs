@@ -4,6 +4,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 
+use crate::left_running::ThisRun;
 use crate::summary::{Outcome, Summary};
 use crate::targets::{self, Built};
 use crate::test_output::{self, Count};
@@ -12,6 +13,7 @@ use crate::{cargo, checks, lengths, requirements};
 pub(crate) fn run(quick: bool) -> ExitCode {
     let mut summary = Summary::new();
     let mut count = Count::default();
+    let this_run = ThisRun::begin();
     summary.step("toolchain", checks::toolchain);
     summary.step("formatting", checks::formatting);
     summary.step("lengths of files", lengths::check);
@@ -27,7 +29,10 @@ pub(crate) fn run(quick: bool) -> ExitCode {
         Ok(Outcome::Passed(String::new()))
     });
     match built {
-        Some(built) => tests(&mut summary, &mut count, &built, quick),
+        Some(built) => {
+            tests(&mut summary, &mut count, &built, &this_run, quick);
+            summary.step("nothing left running", || this_run.check());
+        }
         // Tests that do not compile have not passed.
         None => count.failed += 1,
     }
@@ -54,39 +59,32 @@ pub(crate) fn run(quick: bool) -> ExitCode {
     }
 }
 
-fn tests(summary: &mut Summary, count: &mut Count, built: &Built, quick: bool) {
+fn tests(summary: &mut Summary, count: &mut Count, built: &Built, this_run: &ThisRun, quick: bool) {
     let groups = match built.groups() {
         Ok(groups) => groups,
         Err(trouble) => return summary.step("looking for tests", || Err(trouble)),
     };
     let (real, hermetic): (Vec<_>, Vec<_>) =
         groups.iter().partition(|group| group.with_real_servers);
+    let mut step = |summary: &mut Summary, name: &str, mut commands: Vec<(String, Command)>| {
+        for (_, command) in &mut commands {
+            this_run.mark(command);
+        }
+        step(summary, count, name, commands);
+    };
     for group in hermetic {
-        step(
-            summary,
-            count,
-            &format!("{} tests", group.package),
-            built.commands(group),
-        );
+        let name = format!("{} tests", group.package);
+        step(summary, &name, built.commands(group));
     }
     let doc = cargo::command(["test", "--workspace", "--locked", "--no-fail-fast", "--doc"]);
-    step(
-        summary,
-        count,
-        "documentation tests",
-        vec![(String::new(), doc)],
-    );
+    step(summary, "documentation tests", vec![(String::new(), doc)]);
     if quick {
         return;
     }
     summary.step("real servers' programs", || real_servers(built));
     for group in real {
-        step(
-            summary,
-            count,
-            &format!("{} tests with real servers", group.package),
-            built.commands(group),
-        );
+        let name = format!("{} tests with real servers", group.package);
+        step(summary, &name, built.commands(group));
     }
 }
 

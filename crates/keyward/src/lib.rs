@@ -11,3 +11,4 @@ pub mod remote;
 pub mod rotation;
 pub mod serve;
 pub mod telemetry;
+pub mod workloads;

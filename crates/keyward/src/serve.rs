@@ -32,8 +32,8 @@ pub async fn serve(
     Ok((address, task))
 }
 
-/// Ready means: begin no worry, and end the replica that this one replaces. So it is said by who does its work, if not
-/// everywhere, and by who could take it over.
+/// Ready means: nothing to worry about, and the replica that this one replaces may end. So a replica says it that does
+/// its work, if not everywhere, and so does one that could take over.
 async fn ready(State(world): State<Arc<World>>) -> (StatusCode, String) {
     if !world.leads() {
         return match world.trouble_with_lease() {
@@ -43,7 +43,7 @@ async fn ready(State(world): State<Arc<World>>) -> (StatusCode, String) {
             ),
             Some(trouble) => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                format!("the lease cannot be had: {trouble}"),
+                format!("the lease cannot be acquired: {trouble}"),
             ),
         };
     }

@@ -98,13 +98,13 @@ async fn nonsense_that_a_definition_lets_through_is_told_and_keystone_is_not_ask
         ("gracePeriodDays", 0.into(), "gracePeriodDays"),
         ("expirationDays", 1.into(), "expirationDays"),
     ];
-    for (turn, (field, value, _)) in nonsense.iter().enumerate() {
-        let mut object = cloud::named(&format!("ac-{turn}"));
+    for (round, (field, value, _)) in nonsense.iter().enumerate() {
+        let mut object = cloud::named(&format!("ac-{round}"));
         object["spec"][field] = value.clone();
         cloud.create_this(object).await;
     }
-    for (turn, (field, value, part)) in nonsense.iter().enumerate() {
-        let name = format!("ac-{turn}");
+    for (round, (field, value, part)) in nonsense.iter().enumerate() {
+        let name = format!("ac-{round}");
         cloud
             .until(&format!("{field} {value} is told"), || async {
                 let ready = cloud.condition(&name, "Ready").await;

@@ -111,9 +111,9 @@ async fn looked_at(cloud: &Cloud) {
             .count()
     };
     // One look is over only when the next has begun.
-    for turn in ["once", "and again"] {
+    for round in ["once", "and again"] {
         let before = looks();
-        let note = format!("{before} {turn}");
+        let note = format!("{before} {round}");
         cloud.annotate("example.org/look", &note).await;
         cloud
             .until("it has looked", || async { looks() > before })

@@ -26,8 +26,8 @@ async fn hold_the_current_one(cloud: &Cloud) -> String {
 async fn no_further_one_is_made_while_keystone_has_eight() {
     let (cloud, _operator, mut last) = ready().await;
     let oldest = hold_the_current_one(&cloud).await;
-    for turn in 1..MOST {
-        let order = turn.to_string();
+    for round in 1..MOST {
+        let order = round.to_string();
         cloud.annotate("keyward.dev/rotate", &order).await;
         last = cloud.until_rotated_from(&last).await;
         hold_the_current_one(&cloud).await;

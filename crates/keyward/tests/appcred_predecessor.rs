@@ -7,17 +7,16 @@ mod cloud;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use cloud::{Cloud, NAME, NAMESPACE, Running, USER};
+use cloud::predecessor::{
+    LEGACY, PROTECTION, add, credential_of_a_predecessor, legacy, resource_of_a_predecessor,
+};
+use cloud::{Cloud, NAME, Running, USER};
 use kube::ResourceExt;
-use kube::api::PostParams;
-use serde_json::{Value, json};
+use serde_json::json;
 use testbed::apiserver::{Fault, RequestLine, Verb};
 use testbed::keystone;
 
 const HOLDER: &str = "openstack.org/barbican";
-const PROTECTION: &str = "openstack.org/ac-secret-protection";
-/// The one Secret of the first design, whatever it held.
-const LEGACY: &str = "ac-barbican-secret";
 
 /// A7, J28: the mutable Secret of the first design.
 #[tokio::test]
@@ -107,8 +106,30 @@ async fn a_predecessors_secret_without_a_credential_does_not_outlive_its_resourc
     }
 }
 
-/// Whoever may only create Secrets writes down the id of what somebody made by hand, as the same user. A predecessor's has no
-/// mark either; but who was handed it has its value.
+/// What whoever may only create Secrets writes down: the id of what somebody made by hand, as the same user, in a copy of the
+/// Secret that the resource has.
+async fn plant(cloud: &Cloud, name: &str, by_hand: &str, finalizers: &[&str]) {
+    let own = cloud.values_of(name).await;
+    let mut planted = cloud.secret(name).await.unwrap();
+    planted.metadata = kube::api::ObjectMeta {
+        name: Some("planted".into()),
+        labels: planted.metadata.labels,
+        annotations: planted.metadata.annotations,
+        owner_references: planted.metadata.owner_references,
+        finalizers: Some(finalizers.iter().map(|&one| one.to_owned()).collect()),
+        ..kube::api::ObjectMeta::default()
+    };
+    let notes = planted.annotations_mut();
+    let id = notes["keyward.dev/issued-id"].replace(&own.0, by_hand);
+    notes.insert("keyward.dev/issued-id".into(), id);
+    notes.insert("keyward.dev/version".into(), "4.1".into());
+    let source = notes["keyward.dev/source"].replace(name, "planted");
+    notes.insert("keyward.dev/source".into(), source);
+    let params = kube::api::PostParams::default();
+    cloud.secrets().create(&params, &planted).await.unwrap();
+}
+
+/// A predecessor's has no mark either; but who was handed it has its value.
 #[tokio::test]
 async fn a_planted_secret_with_the_id_of_a_hand_made_credential_holds_no_deletion_up() {
     let cloud = Cloud::new().await;
@@ -118,23 +139,7 @@ async fn a_planted_secret_with_the_id_of_a_hand_made_credential_holds_no_deletio
     cloud.until_ready().await;
     let own = cloud.handed_out().await;
     let name = cloud.text("secretName").await;
-    let mut planted = cloud.secret(&name).await.unwrap();
-    planted.metadata = kube::api::ObjectMeta {
-        name: Some("planted".into()),
-        labels: planted.metadata.labels,
-        annotations: planted.metadata.annotations,
-        owner_references: planted.metadata.owner_references,
-        finalizers: planted.metadata.finalizers,
-        ..kube::api::ObjectMeta::default()
-    };
-    let notes = planted.annotations_mut();
-    let id = notes["keyward.dev/issued-id"].replace(&own.0, &by_hand.0);
-    notes.insert("keyward.dev/issued-id".into(), id);
-    notes.insert("keyward.dev/version".into(), "4.1".into());
-    let source = notes["keyward.dev/source"].replace(&name, "planted");
-    notes.insert("keyward.dev/source".into(), source);
-    let params = kube::api::PostParams::default();
-    cloud.secrets().create(&params, &planted).await.unwrap();
+    plant(&cloud, &name, &by_hand.0, &[PROTECTION]).await;
     cloud
         .until("it is cleared away", || async {
             cloud.clock.jump(61);
@@ -146,6 +151,47 @@ async fn a_planted_secret_with_the_id_of_a_hand_made_credential_holds_no_deletio
     cloud.delete(NAME).await;
     cloud.until_gone(NAME).await;
     assert_eq!(cloud.log_in(&by_hand).await, 201);
+}
+
+/// The same, while the resource waits for somebody who holds its credential.
+#[tokio::test]
+async fn a_secret_planted_while_its_resource_leaves_holds_the_deletion_up_no_longer_than_a_minute()
+{
+    for finalizers in [&[PROTECTION][..], &[]] {
+        let cloud = Cloud::new().await;
+        let by_hand = credential_of_a_predecessor(&cloud, "by-hand").await;
+        let operator = cloud.operator().await;
+        cloud.create().await;
+        cloud.until_ready().await;
+        let own = cloud.handed_out().await;
+        let name = cloud.text("secretName").await;
+        assert!(cloud.hold(&name, HOLDER).await);
+        cloud.delete(NAME).await;
+        cloud
+            .until("its holder is waited for", || {
+                cloud.says(NAME, "Ready", HOLDER)
+            })
+            .await;
+        plant(&cloud, &name, &by_hand.0, finalizers).await;
+        let end = cloud.clock.now() + jiff::SignedDuration::from_mins(1);
+        let pass = || {
+            if cloud.clock.now() < end {
+                cloud.clock.jump(5);
+                operator.engine.world().queue.timers.notify_one();
+            }
+        };
+        cloud
+            .until("it is cleared away", || async {
+                pass();
+                cloud.secret("planted").await.is_none()
+            })
+            .await;
+        assert_eq!(cloud.log_in(&own).await, 201, "it is held");
+        cloud.release(&name, HOLDER).await;
+        cloud.until_gone(NAME).await;
+        assert_eq!(cloud.log_in(&by_hand).await, 201);
+        assert_eq!(cloud.log_in(&own).await, 404);
+    }
 }
 
 /// Nothing but the Secret says that it is this resource's, and anybody may have written that: a person has to end it.
@@ -253,22 +299,6 @@ async fn an_operator_that_dies_while_it_takes_over_leaves_the_rest_to_the_next()
     }
 }
 
-/// As the first version of the original operator left it.
-async fn legacy(cloud: &Cloud) -> (String, String) {
-    let (id, value) = credential_of_a_predecessor(cloud, "ac-barbican-29090").await;
-    let uid = resource_of_a_predecessor(cloud).await;
-    let data = json!({ "AC_ID": id, "AC_SECRET": value });
-    add(cloud, LEGACY, Some(&uid), &data).await;
-    cloud
-        .edit_status(json!({
-            "acID": id, "secretName": LEGACY,
-            "createdAt": "2026-11-01T00:00:00Z", "expiresAt": "2027-11-01T00:00:00Z",
-            "conditions": [],
-        }))
-        .await;
-    (id, value)
-}
-
 /// The resource is deleted: after it has lived with us, and `then` looked, or before we ever came.
 async fn delete(cloud: &Cloud, lived_with_us: bool, then: impl AsyncFnOnce()) -> Running {
     if !lived_with_us {
@@ -288,62 +318,4 @@ async fn until_collected(cloud: &Cloud) {
             cloud.secret(LEGACY).await.is_none()
         })
         .await;
-}
-
-/// Id and value of a credential at Keystone.
-async fn credential_of_a_predecessor(cloud: &Cloud, name: &str) -> (String, String) {
-    let auth = json!({
-        "identity": { "methods": ["password"], "password": { "user": {
-            "name": USER, "domain": { "name": "Default" }, "password": keystone::password_of(USER) } } },
-        "scope": { "project": { "name": "service", "domain": { "name": "Default" } } },
-    });
-    let http = cloud.admin.http();
-    let login = http.log_in(&auth).await.unwrap();
-    let user = login.text("/token/user/id").unwrap();
-    let made = http
-        .send(
-            http::Method::POST,
-            &format!("/v3/users/{user}/application_credentials"),
-            &login.token().unwrap(),
-            Some(&json!({ "application_credential": { "name": name, "roles": [{ "name": "service" }] } })),
-        )
-        .await
-        .unwrap();
-    let id = made.text("/application_credential/id").unwrap();
-    let value = made.text("/application_credential/secret").unwrap();
-    (id, value)
-}
-
-/// The resource, and its uid.
-async fn resource_of_a_predecessor(cloud: &Cloud) -> String {
-    let mut object = cloud::example();
-    object["metadata"]["finalizers"] = json!(["openstack.org/applicationcredential"]);
-    let created = cloud.try_create(object).await.unwrap();
-    created.uid().unwrap()
-}
-
-/// A Secret as a predecessor made it for the resource with this uid.
-async fn add(cloud: &Cloud, name: &str, owner: Option<&str>, data: &Value) {
-    let reference = |uid: &str| {
-        json!([{
-            "apiVersion": "keystone.openstack.org/v1beta1", "kind": "KeystoneApplicationCredential",
-            "name": NAME, "uid": uid, "controller": true, "blockOwnerDeletion": true,
-        }])
-    };
-    let mut labels = json!({ "application-credentials": "true" });
-    if name != LEGACY {
-        // Since the second design.
-        labels["application-credential-service"] = "barbican".into();
-    }
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {
-            "name": name, "namespace": NAMESPACE, "finalizers": [PROTECTION], "labels": labels,
-            "ownerReferences": owner.map(reference),
-        },
-        "stringData": data,
-    });
-    let secret = serde_json::from_value(secret).unwrap();
-    let params = PostParams::default();
-    cloud.secrets().create(&params, &secret).await.unwrap();
 }

@@ -53,9 +53,9 @@ async fn rapid_rotations_leave_nothing_but_the_held_and_the_current() {
     let credential = cloud.values_of(&held).await;
     assert!(cloud.hold(&held, CONSUMER).await);
     let mut last = first.clone();
-    for turn in 0..4 {
+    for round in 0..4 {
         cloud
-            .annotate("keyward.dev/rotate", &turn.to_string())
+            .annotate("keyward.dev/rotate", &round.to_string())
             .await;
         last = cloud.until_rotated_from(&last).await;
     }

@@ -291,7 +291,7 @@ async fn without_a_cluster_it_says_so() {
         let ended = program::run(None, args).await;
         assert_eq!(ended.code, 6, "{args:?}: {}", ended.err);
         assert!(
-            ended.err.starts_with("error: no cluster to speak to: "),
+            ended.err.starts_with("error: no cluster to connect to: "),
             "{}",
             ended.err
         );

@@ -223,9 +223,13 @@ async fn whatever_is_taken_off_the_current_secret_is_put_back_by_itself_and_told
     }
 }
 
+/// Its annotations say what is in it, and the ledger that it is this very Secret.
 #[tokio::test]
-async fn in_place_owner_and_finalizer_are_put_back_by_themselves() {
+async fn in_place_labels_owner_and_finalizer_are_put_back_by_themselves() {
     for taken in [
+        json!({ "labels": null }),
+        json!({ "labels": { OWNER: null } }),
+        json!({ "labels": { "keyward.dev/role": null } }),
         json!({ "ownerReferences": null }),
         json!({ "finalizers": null }),
     ] {
@@ -241,6 +245,8 @@ async fn in_place_owner_and_finalizer_are_put_back_by_themselves() {
                 ours_on(&stage, "target").await == before
             })
             .await;
+        stage.until("it rests", || stage.settled()).await;
+        assert_eq!(stage.minted(), 1, "{taken}");
     }
 }
 

@@ -13,7 +13,7 @@ Every reason Keyward gives, once. The code is the condition reason, the event re
 field; `keyward explain` prints the sentences. Kinds may use the event names of the design they follow beside these.
 
 This page is made from `crates/lifecycle/src/because.rs`. `KEYWARD_UPDATE=1 cargo test -p keyward --test docs_reasons`
-writes it anew.
+rewrites it.
 
 | severity | meaning |
 |---|---|

@@ -137,8 +137,8 @@ fn lags(cloud: &Cloud, consumers: &[Record], complaints: &mut Vec<String>) -> La
 /// Rotates every resource so often, and looks at what came of it. Says how long the slowest revocation took.
 async fn rotate_all(namespace: &str, rotations: u32, pace: Pace) -> Duration {
     // Times are measured: one test at a time.
-    static TURN: Mutex<()> = Mutex::const_new(());
-    let _turn = TURN.lock().await;
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+    let _alone = ONE_AT_A_TIME.lock().await;
     let issuer = Keystone::start(Options::default()).await.unwrap();
     let stage = cloud::stage(plane().await).await;
     let cloud = Cloud::new(&stage, namespace, &issuer.url()).await;

@@ -37,9 +37,9 @@ const fn way(kind: Kind, in_place: bool) -> Way {
 
 /// One control plane, and one test on it at a time: requests are counted and leases have to be kept in time.
 async fn alone() -> (&'static ControlPlane, impl Drop) {
-    static TURN: Mutex<()> = Mutex::const_new(());
-    let turn = TURN.lock().await;
-    (plane().await, turn)
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+    let alone = ONE_AT_A_TIME.lock().await;
+    (plane().await, alone)
 }
 
 /// Four namespaces, one per way of issuing, with an issuer each.
@@ -208,7 +208,7 @@ impl Crowd {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_with_two_hundred_credentials_mints_revokes_and_writes_nothing() {
-    let (plane, _turn) = alone().await;
+    let (plane, _alone) = alone().await;
     let crowd = Crowd::prepare(plane, "restart", 50).await;
     let launch = crowd.launch("restart");
     let mut operator = launch.start();
@@ -269,7 +269,7 @@ async fn leader(leases: &Api<Lease>) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_sleeps_past_its_lease_and_wakes_doubles_nothing() {
-    let (plane, _turn) = alone().await;
+    let (plane, _alone) = alone().await;
     let crowd = Crowd::prepare(plane, "replicas", 25).await;
     let lease_namespace = &crowd.namespaces[0];
     crowd.stage.grant_lease(lease_namespace, &crowd.user).await;
@@ -388,7 +388,7 @@ async fn a_leader_that_sleeps_past_its_lease_and_wakes_doubles_nothing() {
 
 #[tokio::test]
 async fn a_planted_leak_is_found_wherever_it_is() {
-    let (plane, _turn) = alone().await;
+    let (plane, _alone) = alone().await;
     let crowd = Crowd::prepare(plane, "planted", 1).await;
     let launch = crowd.launch("planted");
     let operator = launch.start();

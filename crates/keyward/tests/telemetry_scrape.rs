@@ -264,10 +264,10 @@ async fn a_restart_shows_the_times_again_and_counts_from_zero() {
 #[tokio::test]
 async fn more_resources_than_the_sdk_has_room_for_by_default_are_shown_one_by_one() {
     use keyward::engine::Key;
-    use keyward::telemetry::Counted;
+    use keyward::telemetry::RotationLabels;
     let telemetry = Telemetry::default();
     for index in 0..3_000 {
-        let counted = Counted {
+        let counted = RotationLabels {
             key: Key {
                 controller: 0,
                 namespace: "many".to_owned(),

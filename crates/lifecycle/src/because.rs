@@ -11,12 +11,12 @@ pub enum Severity {
     Underway,
     /// Something failed; it is tried again.
     Trouble,
-    /// It will not come right by itself.
+    /// Somebody has to act.
     NeedsAPerson,
 }
 
 /// Every reason once: condition reason, event reason, metric label, log field, `keyward explain` and the reference page
-/// all come from this table. Each line says what is so, and then what ends it and whose move that is.
+/// all come from this table. Each line says what is so, and then what ends it and who has to act.
 macro_rules! reasons {
     ($($name:ident: $severity:ident = $text:literal => $ends:literal),+ $(,)?) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ macro_rules! reasons {
                 match self { $(Self::$name => $text),+ }
             }
 
-            /// What ends it, and whose move that is.
+            /// What ends it, and who has to act.
             pub const fn ends(self) -> &'static str {
                 match self { $(Self::$name => $ends),+ }
             }
@@ -95,7 +95,7 @@ reasons! {
         => "Keyward revokes it when the overlap ends",
     InGrace: Underway = "an old version is kept until its grace period ends"
         => "Keyward revokes it then",
-    KeptForRollback: Underway = "the previous version is kept so that it can be gone back to"
+    KeptForRollback: Underway = "the previous version is kept so that somebody can go back to it"
         => "Keyward revokes it when that time is over",
     AwaitingExpiry: Underway = "an old version is kept until it expires by itself"
         => "Keyward cleans up after it then",
@@ -111,7 +111,7 @@ reasons! {
         => "Keyward revokes it by itself",
     Expired: Underway = "the old version has expired"
         => "Keyward cleans up after it by itself",
-    EmergencyRevoke: Underway = "somebody asked for an emergency revoke, past all holders"
+    EmergencyRevoke: Underway = "somebody asked for an emergency revoke, regardless of holders"
         => "Keyward revokes everything that existed then, and makes a new version",
     RevokeConfirmed: Underway = "the issuer confirmed that the old version is gone"
         => "Keyward cleans up after it by itself",
@@ -194,7 +194,7 @@ reasons! {
         => "correct the schedule: five fields, as in cron",
     LoginMissing: NeedsAPerson = "the login for the issuer is missing or cannot be used"
         => "put it into the Secret that the spec names",
-    IssuerMissing: NeedsAPerson = "it is not known where the issuer is"
+    IssuerMissing: NeedsAPerson = "Keyward does not know where the issuer is"
         => "create or correct the resource that says where the issuer is",
     IssuerNotReady: Underway = "the issuer is not ready yet"
         => "Keyward goes on as soon as it is",
@@ -209,6 +209,29 @@ reasons! {
         => "choose a name that is free at the issuer, or have the owner remove what is there",
     RemovalBlocked: Underway = "something at the issuer keeps it from being removed"
         => "whoever owns what is named has to remove it; Keyward goes on then",
+    CredentialsFirst: Underway = "its credentials are taken out of service before it is removed"
+        => "Keyward does this by itself; the condition of the credentials says what they wait for",
+    CredentialsNotReady: Underway = "everything is as the spec asks for but its credentials, which are not ready yet"
+        => "Keyward does this by itself; the condition of the credentials says what they wait for",
+    IssuerGone: Underway = "the issuer was removed from the cluster, and all that it had with it"
+        => "Keyward lets a resource that is being deleted go; any other waits until the issuer is back",
+
+    RolloutUnderway: Underway = "the workload is pointed at the current version, and its rollout is not over; what it used before stays held"
+        => "Keyward lets the old version go when the rollout is over and no pod refers to it any more",
+    RolloutPaused: NeedsAPerson = "the workload is pointed at the current version, but it is paused, so that its pods keep what they have; that stays held"
+        => "somebody has to resume the rollout",
+    RolloutByHand: NeedsAPerson = "the workload is pointed at the current version, but its update strategy leaves pods as they are; what they use stays held"
+        => "somebody has to delete the pods that are left, or to change the update strategy",
+    RolloutStuck: Trouble = "the workload is pointed at the current version, but its rollout does not get on; what it used before stays held"
+        => "somebody has to find out why the new pods are not ready; Keyward goes on when they are",
+    RolloutTakenBack: Trouble = "the workload's rollout failed with the current version, and it was brought back to the one before, which stays held"
+        => "somebody has to find out why the new pods were not ready; the next version is rolled out by itself",
+    FollowedMissing: Underway = "the credential that the workload follows is not there, or has no version yet; its pod template stays as it is"
+        => "somebody has to create the credential, or to correct the annotation keyward.dev/follow",
+    FollowedLeaving: NeedsAPerson = "the credential that the workload follows is being deleted, and waits until the workload uses it no more"
+        => "somebody has to take the credential out of the pod template, or to delete the workload",
+    NothingToRoll: Trouble = "the workload follows a credential that its pod template does not refer to; nothing is held for it, so that an old version goes after the minimum overlap"
+        => "somebody has to refer to the credential in the pod template, or to remove the annotation keyward.dev/follow",
 
     AmbiguousSource: NeedsAPerson = "several Secrets claim to be the one to copy, so none of them is used"
         => "delete all but one of the Secrets that are named, or take the annotation off them",
@@ -226,6 +249,17 @@ reasons! {
         => "somebody has to create it; Keyward goes on then",
     ManualMode: Calm = "the cluster is set to Manual, so nothing is copied"
         => "nothing to do; whoever set the cluster to Manual provides the Secrets",
+
+    ServiceNotReady: Underway = "a service is not ready yet, and is given an application credential when it is"
+        => "Keyward goes on as soon as it is; look at the service if it does not become ready",
+    CredentialNotReady: Underway = "an application credential is not ready, or is being deleted; what was handed out of it before stays as it is"
+        => "look at the application credential that is named; Keyward goes on as soon as it is ready",
+    ObjectOfAnother: NeedsAPerson = "an object under the name that ours should have belongs to somebody else; it is left alone"
+        => "remove that object, or switch off what needs its name",
+    NotTheFirst: NeedsAPerson = "another resource of this kind was in the namespace before; nothing is done for this one"
+        => "keep one of them in a namespace",
+    NodesBehind: NeedsAPerson = "nodes still have an application credential that was replaced, which is kept for them"
+        => "deploy the node sets that are named, to all of their nodes",
 
     IssuerDenied: Trouble = "the issuer refused our login"
         => "somebody has to correct the login in its Secret, which is then tried at once, or its rights at the issuer",

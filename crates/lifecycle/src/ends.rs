@@ -126,6 +126,9 @@ impl Because {
             | Self::LoginMissing
             | Self::IssuerMissing
             | Self::IssuerNotReady
+            | Self::IssuerGone
+            | Self::CredentialsFirst
+            | Self::CredentialsNotReady
             | Self::SecretNotAdopted
             | Self::AmbiguousSource
             | Self::SourceInvalid
@@ -135,6 +138,19 @@ impl Because {
             | Self::NamespaceMissing
             | Self::ManualMode
             | Self::DependencyCycle
+            | Self::RolloutUnderway
+            | Self::RolloutPaused
+            | Self::RolloutByHand
+            | Self::RolloutStuck
+            | Self::RolloutTakenBack
+            | Self::FollowedMissing
+            | Self::FollowedLeaving
+            | Self::NothingToRoll
+            | Self::ServiceNotReady
+            | Self::CredentialNotReady
+            | Self::ObjectOfAnother
+            | Self::NotTheFirst
+            | Self::NodesBehind
             | Self::ClusterTrouble
             | Self::Outrun => EndsBy::TheCluster,
 

@@ -28,33 +28,34 @@ pub struct Cluster {
     /// `None`: the resource is gone, but something may have outlived it.
     #[serde(default)]
     pub resource: Option<Resource>,
-    /// What the spec asks for, or why it cannot be had.
+    /// What the spec asks for, or why it cannot be obtained.
     pub wanted: Result<Wanted, Refusal>,
     pub policy: Policy,
     pub issuer: Issuer,
     /// The Secrets that carry this resource's uid.
     #[serde(default)]
     pub secrets: Vec<Stored>,
-    /// Secrets that a predecessor made for this resource and that bear no record of ours yet. `None`: not looked for. What
-    /// was found counts until the ledger is written; facts that do not speak of a predecessor have none.
+    /// Secrets that a predecessor made for this resource and that bear no record of ours yet. `None`: not looked for.
+    /// What was found counts until the ledger is written; facts that do not speak of a predecessor have none.
     #[serde(default = "predecessor::no_predecessor")]
     pub left_by_predecessor: Option<Vec<LeftSecret>>,
     /// Secrets that bear this resource's label and say themselves that they are something else: copies, mostly. They are
-    /// left alone, and told of.
+    /// left alone, and reported.
     #[serde(default)]
     pub lookalikes: Vec<Lookalike>,
     /// More Secrets bear this resource's label than are looked at: how many at least.
     #[serde(default)]
     pub crowded: Option<usize>,
-    /// Of a resource that is gone: only a Secret says that it ever was. What that Secret holds must let somebody in before
-    /// it is ended, and nothing else is looked for.
+    /// Of a resource that is gone: only a Secret says that it ever was. What that Secret holds must let somebody in
+    /// before it is ended, and nothing else is looked for.
     #[serde(default)]
     pub hearsay: bool,
     /// The resource that the ledger names, or that is asked to be taken over: one that is not living, as far as can be
     /// seen from here.
     #[serde(default)]
     pub former: Option<Former>,
-    /// In place: the Secret lacks annotations that the spec asks for, or bears some that it no longer does. Never so of a Secret that is being deleted, or of a spec that cannot be served.
+    /// In place: the Secret lacks annotations that the spec asks for, or bears some that it no longer does. Never so of
+    /// a Secret that is being deleted, or of a spec that cannot be served.
     #[serde(default)]
     pub annotations_due: bool,
 }
@@ -80,8 +81,8 @@ pub struct Answers {
     /// Whether the value of one version lets somebody in.
     #[serde(default)]
     pub works: Option<Answer<Verdict>>,
-    /// Why it is not known whether what a Secret of the former life holds lets somebody in. Where somebody unseen may live
-    /// on with it, that is what shows that it is not just a record that names his credential.
+    /// Why it is not known whether what a Secret of the former life holds lets somebody in. Where somebody unseen may
+    /// live on with it, that is what shows that it is not just a record that names their credential.
     #[serde(default)]
     pub unproved: Option<Trouble>,
     /// Pods and the like that refer to a fenced version, beyond its finalizers; and, of an issuer that tells when a
@@ -94,8 +95,8 @@ pub struct Answers {
     /// Whether the issuer no longer knows a version that was revoked.
     #[serde(default)]
     pub gone: Option<Answer<bool>>,
-    /// How far the issuer's clock was behind ours when it last told its time: a declared deadline has passed when it has by
-    /// both.
+    /// How far the issuer's clock was behind ours when it last told its time: a declared deadline has passed when it
+    /// has by both.
     #[serde(default)]
     pub behind: SignedDuration,
 }
@@ -206,7 +207,8 @@ pub struct Resource {
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
     /// What the credential must be able to do.
-    pub print: Fingerprint,
+    #[serde(rename = "print")]
+    pub fingerprint: Fingerprint,
     /// What we ask with (spec, login). A failure is tried again at once when this changes.
     pub inputs: Fingerprint,
     /// When the current version should be replaced.

@@ -28,7 +28,7 @@ pub struct Policy {
     /// is only warned of.
     #[serde(default)]
     pub unused: bool,
-    /// What the login does not let us end is not waited for for ever: a leaving resource is let go after this time, and
+    /// What the login does not let us end is not waited for forever: a leaving resource is let go after this time, and
     /// a version is forgotten a day after it expired by itself. Both are warned of.
     #[serde(default)]
     pub abandon: Option<SignedDuration>,

@@ -22,9 +22,9 @@ const WITHIN_A_MINUTE: SignedDuration = SignedDuration::from_secs(50);
 
 /// How long to wait after the `count`-th failure in a row.
 ///
-/// What somebody may put right at any moment, at the issuer or in the cluster, is tried again within a minute: nobody tells
-/// us. Two kinds wait longer. Repeated bad logins lock accounts; they are tried again at once only when what we ask with
-/// changes. And who asks us to ask less is asked less.
+/// What somebody may put right at any moment, at the issuer or in the cluster, is tried again within a minute: nobody
+/// tells us. Two kinds wait longer. Repeated bad logins lock accounts; they are tried again at once only when what we
+/// ask with changes. And an issuer that asks for fewer requests gets fewer.
 pub fn backoff(kind: TroubleKind, count: u32, seed: &str) -> SignedDuration {
     let seconds = SignedDuration::from_secs;
     let (first, longest) = match kind {
@@ -58,8 +58,8 @@ fn doubled(
     plain + spread(seed, plain / 5)
 }
 
-/// When it may be tried again. Who asks for a longer wait than ours gets it. One that promises to be well again sooner
-/// is believed once.
+/// When it may be tried again. An issuer that asks for a longer wait than ours gets it. One that promises to be well
+/// again sooner is believed once.
 pub(crate) fn retry_at(setback: &Setback, seed: &str) -> Timestamp {
     let own = later(setback.at, backoff(setback.kind, setback.count, seed));
     let believed = setback.kind == TroubleKind::Unreachable && setback.count <= 1;

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Because, IssuedId, Ledger, Purpose, SecretName, SecretUid, Version, Wait};
 
-/// What to do now, why, and what is being waited for meanwhile.
+/// What to do now, why, and what is being waited for in the meantime.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     pub next: Next,
@@ -108,11 +108,11 @@ pub enum Step {
         uid: SecretUid,
         version: Version,
     },
-    /// Takes the protection off a Secret of a predecessor in which nothing can be a version, only if it is still as it was
-    /// read.
+    /// Takes the protection off a Secret of a predecessor in which nothing can be a version, only if it is still as it
+    /// was read.
     Unprotect { secret: SecretName, uid: SecretUid },
-    /// Puts back what somebody took off the Secret of a version: record, owner, our finalizer. Only if it is still as it was
-    /// read. That somebody forbids it holds nothing else up.
+    /// Puts back what somebody took off the Secret of a version: record, owner, our finalizer. Only if it is still as
+    /// it was read. That somebody forbids it holds nothing else up.
     Mend {
         secret: SecretName,
         uid: SecretUid,
@@ -183,6 +183,31 @@ impl Step {
             | Self::Unguard => Purpose::Retire,
             Self::Record { .. } | Self::Mirror | Self::TakeOver { .. } => Purpose::Check,
             Self::Mend { .. } | Self::Annotate => Purpose::Upkeep,
+        }
+    }
+
+    /// Whether a refusal of this step ends the pass, and the queue tries again: it is what the failure would be written
+    /// down with, or nothing may be written down before it is done.
+    pub fn ends_the_pass_when_refused(&self) -> bool {
+        match self {
+            Self::Record { .. }
+            | Self::Mirror
+            | Self::TakeOver { .. }
+            | Self::Unprotect { .. }
+            | Self::Unguard => true,
+            Self::Draft(_)
+            | Self::Claim { .. }
+            | Self::Mint(_)
+            | Self::Store(_)
+            | Self::Fence { .. }
+            | Self::Revoke { .. }
+            | Self::Sweep { .. }
+            | Self::Release { .. }
+            | Self::Discard { .. }
+            | Self::LetGo { .. }
+            | Self::Mend { .. }
+            | Self::Annotate
+            | Self::Warn { .. } => false,
         }
     }
 

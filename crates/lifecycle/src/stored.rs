@@ -22,8 +22,8 @@ pub struct Stored {
     /// Recorded on all but drafts.
     #[serde(default)]
     pub id: Option<IssuedId>,
-    #[serde(default = "unknown_print")]
-    pub print: Fingerprint,
+    #[serde(rename = "print", default = "unknown_fingerprint")]
+    pub fingerprint: Fingerprint,
     #[serde(default)]
     pub minted: Option<Timestamp>,
     #[serde(default)]
@@ -66,7 +66,7 @@ pub struct Stored {
     pub intact: bool,
 }
 
-fn unknown_print() -> Fingerprint {
+fn unknown_fingerprint() -> Fingerprint {
     "".into()
 }
 

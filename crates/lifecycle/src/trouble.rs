@@ -39,6 +39,17 @@ impl Trouble {
         }
     }
 
+    /// A revoke that was accepted and not done.
+    pub fn still_there() -> Self {
+        Self {
+            because: Some(Because::RevokeUnconfirmed),
+            ..Self::new(
+                TroubleKind::Unexpected,
+                "the issuer still knows the credential after accepting its revoke",
+            )
+        }
+    }
+
     /// What people read when this trouble is waited out.
     pub fn reason(&self) -> Because {
         self.because

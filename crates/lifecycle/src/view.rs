@@ -1,7 +1,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Because, Decision, Facts, Holder, Ledger, Next, Severity, Verdict, Version};
+use crate::decide::illness::Illness;
+use crate::{Because, Decision, Facts, Holder, Ledger, Next, Severity, Version};
 
 /// Something that is not yet so, and what it hangs on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,41 +44,9 @@ impl View {
         let resource = facts.cluster.resource.as_ref();
         let ledger = resource.and_then(|resource| resource.ledger.is());
         let current = ledger.and_then(|ledger| ledger.current.as_ref());
-        let whole = current.is_some_and(|current| {
-            facts.cluster.secrets.iter().any(|stored| {
-                stored.version == current.version
-                    && current.is_kept_in(stored)
-                    && !stored.disputed
-                    && stored.intact
-                    && !stored.leaving
-            })
+        let well = ledger.zip(current).is_some_and(|(ledger, current)| {
+            Illness::of_current(facts, ledger, current).next().is_none()
         });
-        let tried = current.and_then(|current| {
-            let answer = facts.answers.works.as_ref()?;
-            (answer.about == current.version).then_some(answer.is.as_ref().ok()?)
-        });
-        let unlisted = current.is_some_and(|current| {
-            facts.cluster.issuer.lists
-                && facts.answers.unlisted.is_none()
-                && facts
-                    .answers
-                    .issued
-                    .is()
-                    .is_some_and(|listing| listing.iter().all(|issued| issued.id != current.id))
-        });
-        let dead = match tried {
-            Some(Verdict::Works) => false,
-            Some(Verdict::Refused) => true,
-            None => unlisted,
-        };
-        // A refusal that was written down stands until a look shows otherwise.
-        let refused = tried != Some(&Verdict::Works)
-            && ledger
-                .and_then(|ledger| ledger.setbacks.check.as_ref())
-                .is_some_and(|setback| setback.because == Because::CurrentRefused);
-        let expired = current
-            .and_then(|current| current.expires)
-            .is_some_and(|expires| expires <= facts.now);
         let foremost = foremost(decision);
         let live = ledger.map_or(0, Ledger::may_be_alive);
         let making = ledger.is_some_and(|ledger| ledger.intent.is_some());
@@ -88,7 +57,7 @@ impl View {
             .is_some_and(|resource| resource.deleting);
         let stalled = foremost.because.severity() == Severity::NeedsAPerson;
         Self {
-            ready: whole && !dead && !refused && !expired && !deleting,
+            ready: well && !deleting,
             reconciling: !stalled
                 && (live > 1
                     || making

@@ -80,7 +80,7 @@ fn a_step_that_failed_is_not_repeated_before_its_pause_is_over() {
         let Next::Do(step) = decide(&facts).next else {
             continue;
         };
-        if is_paced_elsewhere(&step) {
+        if step.ends_the_pass_when_refused() {
             continue;
         }
         let trouble = Trouble::new(TroubleKind::Cluster, "refused");
@@ -103,34 +103,19 @@ fn a_step_that_failed_is_not_repeated_before_its_pause_is_over() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn is_paced_elsewhere(step: &Step) -> bool {
-    match step {
-        Step::Record { .. }
-        | Step::Mirror
-        | Step::TakeOver { .. }
-        | Step::Unprotect { .. }
-        | Step::Unguard => true,
-        Step::Draft(_)
-        | Step::Claim { .. }
-        | Step::Mint(_)
-        | Step::Store(_)
-        | Step::Fence { .. }
-        | Step::Revoke { .. }
-        | Step::Sweep { .. }
-        | Step::Release { .. }
-        | Step::Discard { .. }
-        | Step::LetGo { .. }
-        | Step::Mend { .. }
-        | Step::Annotate
-        | Step::Warn { .. } => false,
-    }
-}
-
 /// Reasons that never come out of `decide`, and why.
 const NOT_DECIDED: &[(Because, &str)] = &[
     (Because::AsWanted, OF_ANOTHER_SHAPE),
     (Because::ThingOfAnother, OF_ANOTHER_SHAPE),
     (Because::RemovalBlocked, OF_ANOTHER_SHAPE),
+    (Because::CredentialsFirst, OF_ANOTHER_SHAPE),
+    (Because::CredentialsNotReady, OF_ANOTHER_SHAPE),
+    (Because::IssuerGone, OF_ANOTHER_SHAPE),
+    (Because::ServiceNotReady, OF_ANOTHER_SHAPE),
+    (Because::CredentialNotReady, OF_ANOTHER_SHAPE),
+    (Because::ObjectOfAnother, OF_ANOTHER_SHAPE),
+    (Because::NotTheFirst, OF_ANOTHER_SHAPE),
+    (Because::NodesBehind, OF_ANOTHER_SHAPE),
 ];
 
 const OF_ANOTHER_SHAPE: &str = "of controllers that mint nothing";

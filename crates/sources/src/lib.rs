@@ -34,7 +34,7 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// Which issuer this is, for limits and metrics: the same text for every source that shares its load.
     fn place(&self) -> &str;
 
-    /// Whose requests these are to the issuer, as far as it counts them by who asks: a text that tells logins at one place
+    /// Whose requests these are to the issuer, as far as it counts them by caller: a text that tells logins at one place
     /// apart, and is no secret. By itself a place has one.
     fn login_name(&self) -> &str {
         self.place()
@@ -90,8 +90,8 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// Does this value let somebody in? `Refused` is an answer; not getting one is an error.
     async fn verify(&self, values: &Values) -> Result<Verdict, SourceError>;
 
-    /// Does this value let somebody in as that credential, and no other? `Refused` also where that cannot be seen: whoever
-    /// forges a record can put another's id beside a value of his own.
+    /// Does this value let somebody in as that credential, and no other? `Refused` also where that cannot be seen:
+    /// whoever forges a record can put another's id beside a value of their own.
     async fn verify_as(&self, id: &IssuedId, values: &Values) -> Result<Verdict, SourceError>;
 
     /// Ends a credential. One that is already gone counts as ended.

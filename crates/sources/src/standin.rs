@@ -52,7 +52,7 @@ impl StandIn {
     /// Over connections that others use too: thousands of sources need one pool.
     pub fn over(http: Http, realm: &str, login: SecretValue, minting: Minting) -> Self {
         Self {
-            place: format!("{} realm {realm}", http.place()),
+            place: format!("{} realm {realm}", http.origin()),
             http,
             realm: realm.into(),
             login,

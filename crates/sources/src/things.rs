@@ -52,8 +52,8 @@ pub trait Things: Send + Sync + std::fmt::Debug {
     /// found under the same id.
     async fn put(&self, id: &ThingId, owner: &Owner, wanted: &Value) -> Result<(), SourceError>;
 
-    /// What keeps it from being removed.
-    async fn blockers(&self, id: &ThingId) -> Result<Vec<Holder>, SourceError>;
+    /// What keeps it from being removed, beside what this owner keeps in it.
+    async fn blockers(&self, id: &ThingId, owner: &Owner) -> Result<Vec<Holder>, SourceError>;
 
     /// Removes it. One that is gone already counts as removed.
     /// *Guarantees:* what bears no mark of this owner stays.

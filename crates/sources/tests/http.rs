@@ -242,7 +242,7 @@ async fn a_login_is_never_carried_to_another_server() {
         .unwrap_err();
     assert_eq!(error.kind, TroubleKind::Rejected);
     assert_eq!(http.url(["x"]).path(), "/base/x");
-    assert_eq!(http.place(), "http://127.0.0.1:1");
+    assert_eq!(http.origin(), "http://127.0.0.1:1");
 }
 
 #[tokio::test]

@@ -64,8 +64,8 @@ impl Installed {
 ///
 /// Safe to repeat because it counts only when it is marked as finished.
 pub(crate) async fn find_or_make(wanted: Wanted) -> anyhow::Result<Installed> {
-    let print = fingerprint(&[wanted.requirements]);
-    let dir = cache::dir()?.join(format!("{}-{print}", wanted.name));
+    let fingerprint = fingerprint(&[wanted.requirements]);
+    let dir = cache::dir()?.join(format!("{}-{fingerprint}", wanted.name));
     let installed = Installed { dir };
     if installed.is_usable() {
         return Ok(installed);

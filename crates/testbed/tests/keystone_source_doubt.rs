@@ -107,7 +107,7 @@ async fn an_id_that_could_be_a_path_is_not_asked_for() {
 }
 
 /// Something at Keystone's address that lets everybody with a password in, and answers everything else so.
-async fn in_place_of_keystone<F>(answer: F) -> Arc<Server>
+async fn instead_of_keystone<F>(answer: F) -> Arc<Server>
 where
     F: Fn() -> Response + Clone + Send + Sync + 'static,
 {
@@ -135,7 +135,7 @@ where
 #[tokio::test]
 async fn that_something_is_not_there_is_believed_of_keystone_only() {
     let other = || (StatusCode::NOT_FOUND, "default backend - 404").into_response();
-    let source = own(&in_place_of_keystone(other).await, "barbican");
+    let source = own(&instead_of_keystone(other).await, "barbican");
     let values = Values::new()
         .with(AC_ID, SecretValue::new("0123456789abcdef"))
         .with(AC_SECRET, SecretValue::new("some value"));
@@ -166,17 +166,14 @@ fn list_of(size: usize) -> Response {
 
 #[tokio::test]
 async fn the_list_of_a_user_with_thousands_of_credentials_is_read() {
-    let source = own(&in_place_of_keystone(|| list_of(8 << 20)).await, "barbican");
+    let source = own(&instead_of_keystone(|| list_of(8 << 20)).await, "barbican");
     let listed = source.list(&owner("some"), &[]).await.unwrap();
     assert!(listed.is_empty());
 }
 
 #[tokio::test]
 async fn a_list_that_is_too_long_says_that_the_user_has_too_many() {
-    let source = own(
-        &in_place_of_keystone(|| list_of(40 << 20)).await,
-        "barbican",
-    );
+    let source = own(&instead_of_keystone(|| list_of(40 << 20)).await, "barbican");
     let error = source.list(&owner("some"), &[]).await.unwrap_err();
     let told = error.detail.contains("too many application credentials");
     assert!(told, "{error}");

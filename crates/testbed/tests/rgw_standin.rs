@@ -270,7 +270,7 @@ async fn a_missing_capability_is_named() {
     let looked = accounts.look(&id, &owner).await;
     fails_as(looked, TroubleKind::Denied, "lacks accounts=*");
     store.take_capability("buckets");
-    let blocked = Users::new(administrator(&urls)).blockers(&id).await;
+    let blocked = Users::new(administrator(&urls)).blockers(&id, &owner).await;
     fails_as(blocked, TroubleKind::Denied, "lacks buckets=read");
 }
 

@@ -1,7 +1,7 @@
-//! An API server that has too much to do, as a command meets it.
+//! What a command does about an overloaded API server.
 //!
-//! It turns requests away before it looks at them ("too many requests", 429) and says when to come back. So asking again is
-//! safe, whatever was asked. Nothing else is ever sent twice.
+//! It turns requests away before it looks at them ("too many requests", 429) and says when to come back. So asking
+//! again is safe, whatever was asked. Nothing else is ever sent twice.
 
 use std::time::{Duration, Instant};
 

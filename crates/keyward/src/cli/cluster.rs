@@ -1,4 +1,4 @@
-//! Which cluster, and how it is spoken to.
+//! Which cluster, and how to talk to it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tower::retry::RetryLayer;
 use super::busy::AskAgain;
 use super::exit::{Exit, Failure};
 
-/// A connection that does not come about in this time is no connection.
+/// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// How long a person waits for an answer.
@@ -75,7 +75,7 @@ impl ClusterArgs {
                 (true, _) | (false, Err(_)) => {
                     return Err(Failure::new(
                         Exit::Unreachable,
-                        format!("no cluster to speak to: {error}"),
+                        format!("no cluster to connect to: {error}"),
                     )
                     .hint("set KUBECONFIG or give --kubeconfig; `keyward demo` needs no cluster"));
                 }

@@ -47,7 +47,11 @@ impl About<'_> {
             | Because::SecretNotAdopted
             | Because::DependencyCycle
             | Because::ValueOfAnotherIssuer
-            | Because::ThingOfAnother => kubectl(format!("edit {resource}")),
+            | Because::ThingOfAnother
+            | Because::ObjectOfAnother
+            | Because::NotTheFirst => kubectl(format!("edit {resource}")),
+            Because::CredentialNotReady => kubectl("get appcred".into()),
+            Because::NodesBehind => kubectl("get openstackdataplanenodesets".into()),
             Because::LoginMissing => kubectl("get secrets".into()),
             // Only a Keystone is found through another resource.
             Because::IssuerMissing | Because::IssuerNotReady => kubectl("get keystoneapis".into()),
@@ -80,7 +84,16 @@ impl About<'_> {
             | Because::NamespaceMissing
             | Because::RootCredentialLost
             | Because::BootstrapReverted
-            | Because::RotationUnconfirmed => kubectl(format!("describe {resource}")),
+            | Because::RotationUnconfirmed
+            | Because::ServiceNotReady
+            // What is told of a workload stands on it.
+            | Because::RolloutPaused
+            | Because::RolloutByHand
+            | Because::RolloutStuck
+            | Because::RolloutTakenBack
+            | Because::FollowedMissing
+            | Because::FollowedLeaving
+            | Because::NothingToRoll => kubectl(format!("describe {resource}")),
             Because::UpToDate
             | Because::NotOurs
             | Because::Departed
@@ -91,6 +104,9 @@ impl About<'_> {
             | Because::SecretMissing
             | Because::SecretDamaged
             | Because::RevokedElsewhere
+            | Because::CredentialsFirst
+            | Because::CredentialsNotReady
+            | Because::IssuerGone
             | Because::AttemptLost
             | Because::WishChanged
             | Because::Stored
@@ -124,6 +140,7 @@ impl About<'_> {
             | Because::RotationUnanswered
             | Because::RotationUndone
             | Because::AsWanted
+            | Because::RolloutUnderway
             | Because::SharedSource
             | Because::ManualMode
             | Because::IssuerThrottled

@@ -32,19 +32,19 @@ macro_rules! exits {
 }
 
 exits! {
-    Fine = 0, "done", "It is done, or what was asked for is so already.";
+    Fine = 0, "done", "It is done, or was already so.";
     Failed = 1, "failed", "It failed; the message says what, and what to do about it.";
     Usage = 2, "wrong usage", "The command line makes no sense: an unknown option, kind, controller or value.";
     NotFound = 3, "not found", "The named resource does not exist, or its kind is not installed in this cluster.";
-    TimedOut = 4, "waited in vain", "What was asked for did not come about within `--timeout`. It may still come.";
+    TimedOut = 4, "timed out", "What was asked for did not happen within `--timeout`. It may still happen.";
     PromiseBroken = 5, "a promise was broken", "`keyward demo` saw one of Keyward's promises broken. It says which, and how.";
     Unreachable = 6, "cluster unreachable", "No kubeconfig could be used, or the API server gave no usable answer.";
     Denied = 7, "not allowed", "The API server refused: the login is not accepted, or lacks a permission.";
-    Busy = 8, "cluster busy", "The API server has too much to do (429), and would not take the request for half a minute. It was not carried out; try again later.";
-    Differs = 9, "there are differences", "`keyward vsphere diff` or `plan --live` found the cluster to differ from what would be rendered.";
-    Lacking = 10, "privileges are missing", "`keyward vsphere check-privileges` found a login that may not do what its component needs.";
-    Unanswered = 11, "a vCenter could not be asked", "A vCenter was not reachable or refused a login, so that nothing is known about it.";
-    Interrupted = 130, "interrupted", "Ended by a second signal, without letting work under way come to its end.";
+    Busy = 8, "cluster busy", "The API server is overloaded (429), and did not accept the request for half a minute. It was not carried out; try again later.";
+    Differs = 9, "there are differences", "`keyward vsphere diff` or `plan --live` found that the cluster differs from what would be rendered.";
+    Lacking = 10, "privileges are missing", "`keyward vsphere check-privileges` found a login that lacks privileges its component needs.";
+    Unanswered = 11, "a vCenter could not be asked", "A vCenter was unreachable or refused a login, so nothing is known about it.";
+    Interrupted = 130, "interrupted", "Ended by a second signal, without waiting for work in progress.";
 }
 
 impl From<Exit> for std::process::ExitCode {
@@ -89,7 +89,7 @@ impl Failure {
                 Self::new(Exit::NotFound, format!("{act}: not found"))
             }
             kube::Error::Api(status) if status.code == 429 => {
-                Self::new(Exit::Busy, format!("{act}: the API server has too much to do (429)"))
+                Self::new(Exit::Busy, format!("{act}: the API server is overloaded (429)"))
                     .hint("the request was not carried out; try again later")
             }
             kube::Error::Api(status) if status.code >= 500 => Self::new(

@@ -5,6 +5,7 @@
 mod text;
 
 use clap::Args;
+use kube::ResourceExt;
 use kube::api::DynamicObject;
 use lifecycle::{Because, Decision, Facts, View};
 use serde::Serialize;
@@ -13,16 +14,15 @@ use serde_json::Value;
 use super::exit::Failure;
 use super::output::OutputArgs;
 use super::target::{Target, TargetArgs};
-use crate::controllers::Reach;
 use crate::controllers::addresses::{Allowed, BaseUrl};
+use crate::controllers::{Guest, Reach};
 use crate::engine::conditions;
 use crate::engine::horizon::{Horizon, OwnersNamed};
 use crate::engine::world::Clock;
-use crate::engine::{Context, Engine, Key, Options};
-use crate::rotation::Rotation;
+use crate::engine::{Context, Engine, Key, Options, Thought};
 use crate::rotation::explain::{self as rotation, Explained};
 
-/// Explain one credential: what is so, what happens next and why, and who must act
+/// Explain one resource: how things stand, what happens next and why, and who must act
 ///
 /// Looks at the resource and its Secrets as the operator would, calls the same rules, and does nothing.
 #[derive(Debug, Args)]
@@ -32,13 +32,13 @@ use crate::rotation::explain::{self as rotation, Explained};
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     target: TargetArgs,
-    /// Put the questions that come up to the issuer, with the login of the resource
+    /// Ask the issuer whatever needs asking, with the resource's login
     #[arg(long)]
     ask_issuer: bool,
-    /// With --ask-issuer: speak without TLS where the issuer's address says so, as `keyward run` has it
+    /// With --ask-issuer: connect without TLS where the issuer's address says so, as with `keyward run`
     #[arg(long, env = "KEYWARD_ALLOW_PLAIN_HTTP")]
     allow_plain_http: bool,
-    /// With --ask-issuer: a GitLab that may be asked, as `keyward run` has it [default: only gitlab.com]
+    /// With --ask-issuer: a GitLab that may be asked, as with `keyward run` [default: only gitlab.com]
     #[arg(
         long,
         value_name = "URL",
@@ -46,8 +46,8 @@ pub(crate) struct ExplainArgs {
         env = "KEYWARD_ALLOW_BASE_URL"
     )]
     allow_base_url: Vec<BaseUrl>,
-    /// With --ask-issuer: a Keystone that may be asked, as `keyward run` has it [default: only Services of the KeystoneAPI's
-    /// own namespace]
+    /// With --ask-issuer: a Keystone that may be asked, as with `keyward run` [default: only Services of the
+    /// KeystoneAPI's own namespace]
     #[arg(
         long,
         value_name = "URL",
@@ -55,25 +55,56 @@ pub(crate) struct ExplainArgs {
         env = "KEYWARD_ALLOW_KEYSTONE_URL"
     )]
     allow_keystone_url: Vec<BaseUrl>,
+    /// With --ask-issuer: an object gateway that may be asked, as `keyward run` has it [default: only Services of the
+    /// CephObjectStore's own namespace]
+    #[arg(
+        long,
+        value_name = "URL",
+        value_delimiter = ',',
+        env = "KEYWARD_ALLOW_RGW_URL"
+    )]
+    allow_rgw_url: Vec<BaseUrl>,
     #[command(flatten)]
     output: OutputArgs,
 }
 
+/// What every controller of a resource sees in it. The names are part of `-o json`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Explanation {
     kind: String,
     namespace: String,
     name: String,
+    #[serde(skip)]
+    uid: String,
     /// As the command line takes it: plural and name.
     #[serde(skip)]
     resource: String,
-    asked_issuer: bool,
     /// What stands in status: the operator may have asked the issuer what is not asked here.
     said: Option<LastWords>,
+    /// Of a credential with versions.
+    #[serde(flatten)]
+    credential: Option<Rotating>,
+    /// What its other controllers think.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    controllers: Vec<Thinking>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Rotating {
+    asked_issuer: bool,
     view: View,
     decision: Decision,
     facts: Facts,
+}
+
+/// One controller, by the word for `--controllers`.
+#[derive(Debug, Serialize)]
+struct Thinking {
+    controller: &'static str,
+    #[serde(flatten)]
+    thought: Thought,
 }
 
 /// The condition that tells most.
@@ -105,12 +136,13 @@ impl LastWords {
 }
 
 pub(crate) async fn run(args: ExplainArgs) -> Result<(), Failure> {
-    // A login goes only where a person says, whatever a resource says. Who asks nobody need not be told.
+    // A login goes only where a person says, whatever a resource says. Without --ask-issuer there is nothing to say.
     let reach = if args.ask_issuer {
         Reach {
             plain_http: args.allow_plain_http,
             base_urls: Allowed::Only(args.allow_base_url.clone()),
             keystone_urls: Allowed::Only(args.allow_keystone_url.clone()),
+            rgw_urls: Allowed::Only(args.allow_rgw_url.clone()),
             request_timeout: None,
             vsphere: crate::controllers::vsphere::Settings::default(),
         }
@@ -123,46 +155,77 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<(), Failure> {
 }
 
 async fn explain(target: &Target, ask_issuer: bool) -> Result<Explanation, Failure> {
+    let controllers = target.guests.iter().map(Guest::controller).collect();
     let engine = Engine::new(
         target.client.clone(),
-        vec![Rotation::of(target.kind.clone())],
+        controllers,
         Options::default(),
         Clock::default(),
     )
     .await
     .map_err(|fault| Failure::of_fault(&fault))?;
-    let world = engine.world();
-    let key = Key {
-        controller: 0,
+    let object = target.read().await?;
+    let mut explanation = Explanation {
+        said: LastWords::of(&object),
+        uid: object.uid().unwrap_or_default(),
+        resource: target.as_argument(),
+        kind: target.resource.kind.clone(),
         namespace: target.namespace.clone(),
         name: target.name.clone(),
-        departed: None,
+        credential: None,
+        controllers: Vec::new(),
     };
-    let context = Context {
-        world,
-        key: &key,
-        horizon: &mut Horizon::default(),
-        surprised: true,
-        named: &OwnersNamed::None,
-    };
-    let explained = rotation::explain(&context, &target.kind, ask_issuer)
-        .await
-        .map_err(|fault| Failure::of_fault(&fault))?
-        .ok_or_else(|| target.missing())?;
-    let Explained {
-        facts,
-        decision,
-        asked_issuer,
-    } = explained;
-    Ok(Explanation {
-        said: LastWords::of(&target.read().await?),
-        resource: format!("{}/{}", target.kind.resource().plural, target.name),
-        kind: target.kind.resource().kind.clone(),
-        namespace: target.namespace.clone(),
-        name: target.name.clone(),
-        asked_issuer,
-        view: View::of(&facts, &decision),
-        decision,
-        facts,
-    })
+    for (index, guest) in target.guests.iter().enumerate() {
+        let key = Key {
+            controller: index,
+            namespace: target.namespace.clone(),
+            name: target.name.clone(),
+            departed: None,
+        };
+        let mut context = Context {
+            world: engine.world(),
+            key: &key,
+            horizon: &mut Horizon::default(),
+            surprised: true,
+            named: &OwnersNamed::None,
+        };
+        match guest {
+            Guest::Rotation(kind) => {
+                let explained = rotation::explain(&context, kind, ask_issuer)
+                    .await
+                    .map_err(|fault| Failure::of_fault(&fault))?
+                    .ok_or_else(|| target.missing())?;
+                explanation.credential = Some(Rotating::of(explained));
+            }
+            Guest::Other(controller) => {
+                let thought = controller
+                    .explain(&mut context)
+                    .await
+                    .map_err(|fault| Failure::of_fault(&fault))?;
+                explanation
+                    .controllers
+                    .extend(thought.map(|thought| Thinking {
+                        controller: controller.name(),
+                        thought,
+                    }));
+            }
+        }
+    }
+    Ok(explanation)
+}
+
+impl Rotating {
+    fn of(explained: Explained) -> Self {
+        let Explained {
+            facts,
+            decision,
+            asked_issuer,
+        } = explained;
+        Self {
+            asked_issuer,
+            view: View::of(&facts, &decision),
+            decision,
+            facts,
+        }
+    }
 }

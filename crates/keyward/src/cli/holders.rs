@@ -26,7 +26,7 @@ impl Held {
         Self(Vec::new())
     }
 
-    /// Foreign finalizers on the Secrets of this resource's versions, but for the one given.
+    /// Foreign finalizers on the Secrets of this resource's versions, except the given one.
     pub(crate) fn but_for(
         &self,
         kind: &dyn Kind,

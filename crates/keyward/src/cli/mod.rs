@@ -31,8 +31,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use exit::{Exit, Failure};
 
-/// Keeps credentials that other systems issue: mints them, hands them over, waits until nobody uses the old one, and
-/// only then revokes it.
+/// Looks after credentials that other systems issue: mints them, hands them over, waits until nobody uses the old one,
+/// and only then revokes it.
 #[derive(Debug, Parser)]
 #[command(name = "keyward", version, after_long_help = exit::in_help(), disable_help_subcommand = true)]
 struct Cli {
@@ -160,26 +160,18 @@ fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches_mut(&mut matches)
 }
 
-/// What our reader of vSphere's credentials files makes of one; see the test that holds it against the installer's.
-#[doc(hidden)]
-pub fn credentials_file_as_read(
-    bytes: &[u8],
-) -> Option<std::collections::BTreeMap<String, std::collections::BTreeMap<String, String>>> {
-    vsphere::credentials_file_as_read(bytes)
-}
-
-/// A panic's own words may hold anything, also what must not be seen: only the place is printed.
+/// A panic's own words may hold anything, also what must not be seen: only the location is printed.
 #[expect(
     clippy::print_stderr,
     reason = "the last words of a program that has a bug"
 )]
 fn quiet_panics() {
     std::panic::set_hook(Box::new(|info| match info.location() {
-        Some(place) => eprintln!(
+        Some(location) => eprintln!(
             "keyward has a bug: it panicked at {}:{}:{}",
-            place.file(),
-            place.line(),
-            place.column()
+            location.file(),
+            location.line(),
+            location.column()
         ),
         None => eprintln!("keyward has a bug: it panicked"),
     }));

@@ -26,13 +26,13 @@ pub(crate) struct RbacArgs {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Role {
-    /// For each namespace that is looked after
+    /// For each namespace that Keyward looks after
     Namespace,
     /// Once: which cluster this is
     Cluster,
-    /// In the operator's own namespace, for replicas that take turns
+    /// In the operator's own namespace, for leader election among replicas
     Lease,
-    /// For the end of a whole namespace; to be taken away again
+    /// For deleting a whole namespace; to be removed afterwards
     Leaving,
 }
 
@@ -139,7 +139,7 @@ fn whole(head: &str, kind: &str, name: &str, namespace: Option<&str>, rules: &st
 mod tests {
     use super::*;
 
-    /// `KEYWARD_UPDATE=1` writes them anew.
+    /// `KEYWARD_UPDATE=1` rewrites them.
     #[test]
     fn the_files_in_deploy_are_what_the_controllers_say() {
         let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/rbac");

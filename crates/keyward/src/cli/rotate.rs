@@ -13,7 +13,7 @@ use serde_json::json;
 use super::exit::{Exit, Failure};
 use super::holders;
 use super::output::{OutputArgs, say};
-use super::target::{Target, TargetArgs, ledger_of};
+use super::target::{Credential, Target, TargetArgs, ledger_of};
 use crate::engine::conditions;
 use crate::engine::names;
 use crate::engine::world::Clock;
@@ -21,9 +21,9 @@ use crate::engine::world::Clock;
 /// How often the resource is looked at while waiting.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// Replace a credential by a new one now
+/// Replace a credential with a new one now
 ///
-/// Consumers are handed the new version; the old one is revoked when nobody holds it any more.
+/// Consumers get the new version; the old one is revoked once nobody holds it any more.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  keyward rotate democredential/db\n  keyward rotate democred/db -n team-a --wait --timeout 5m"
@@ -64,12 +64,13 @@ struct Retiring {
 }
 
 pub(crate) async fn run(args: RotateArgs) -> Result<(), Failure> {
-    let target = args.target.find().await?;
+    let credential = args.target.find_credential().await?;
+    let target = &credential.target;
     let object = target.read().await?;
-    refuse_if_idle(&target, &object)?;
+    refuse_if_idle(target, &object)?;
     let before = ledger_of(&object).current.map(|current| current.version);
     let token = fresh_token();
-    annotate(&target, names::ROTATE, Some(&token)).await?;
+    annotate(target, names::ROTATE, Some(&token)).await?;
     let progress = Progress {
         shown: args.output.is_text(),
     };
@@ -78,7 +79,7 @@ pub(crate) async fn run(args: RotateArgs) -> Result<(), Failure> {
     });
     progress.line(&format!("asked for a rotation of {target}{now}"))?;
     let mut rotation = Rotation {
-        kind: target.kind.resource().kind.clone(),
+        kind: target.resource.kind.clone(),
         namespace: target.namespace.clone(),
         name: target.name.clone(),
         token,
@@ -88,13 +89,13 @@ pub(crate) async fn run(args: RotateArgs) -> Result<(), Failure> {
         retiring: Vec::new(),
     };
     if args.wait {
-        let ledger = published(&target, &rotation.token, args.timeout, &progress).await?;
+        let ledger = published(&credential, &rotation.token, args.timeout, &progress).await?;
         rotation.after = ledger.current.as_ref().map(|current| current.version);
         rotation.secret = ledger
             .current
             .as_ref()
             .map(|current| current.secret.to_string());
-        rotation.retiring = retiring(&target, &object, &ledger).await;
+        rotation.retiring = retiring(&credential, &object, &ledger).await;
         for old in &rotation.retiring {
             progress.line(&old.sentence())?;
         }
@@ -109,7 +110,7 @@ pub(crate) async fn run(args: RotateArgs) -> Result<(), Failure> {
     args.output.print(&rotation, |_| String::new())
 }
 
-/// Asking for what nobody will do helps nobody.
+/// It is no use to ask for what nobody will do.
 fn refuse_if_idle(target: &Target, object: &DynamicObject) -> Result<(), Failure> {
     if object
         .annotations()
@@ -117,9 +118,8 @@ fn refuse_if_idle(target: &Target, object: &DynamicObject) -> Result<(), Failure
         .is_some_and(|value| value == "true")
     {
         let resume = format!(
-            "`keyward resume {}/{} -n {}` takes it up again",
-            target.kind.resource().plural,
-            target.name,
+            "`keyward resume {} -n {}` takes it up again",
+            target.as_argument(),
             target.namespace
         );
         return Err(Failure::new(Exit::Failed, format!("{target} is suspended")).hint(resume));
@@ -176,11 +176,12 @@ impl Progress {
 
 /// Looks until the rotation that answers to this token is published and status names it.
 async fn published(
-    target: &Target,
+    credential: &Credential,
     token: &str,
     timeout: Duration,
     progress: &Progress,
 ) -> Result<Ledger, Failure> {
+    let Credential { target, kind } = credential;
     let begun = Instant::now();
     let mut told = String::new();
     let mut seen = None;
@@ -188,9 +189,9 @@ async fn published(
         let object = target.read().await?;
         let ledger = ledger_of(&object);
         let handled = ledger.handled.as_deref();
-        if handled.and_then(|handled| target.kind.annotation_in(handled)) == Some(token)
+        if handled.and_then(|handled| kind.annotation_in(handled)) == Some(token)
             && let Some(current) = &ledger.current
-            && target.kind.voice().named_in_status(&object).as_ref() == Some(&current.secret)
+            && kind.voice().named_in_status(&object).as_ref() == Some(&current.secret)
         {
             progress.line(&format!(
                 "version {} is published, in Secret {}",
@@ -207,7 +208,7 @@ async fn published(
         }
         seen = now;
         if begun.elapsed() >= timeout {
-            return Err(in_vain(target, &object, timeout, &told));
+            return Err(in_vain(credential, &object, timeout, &told));
         }
         tokio::time::sleep(EVERY).await;
     }
@@ -233,19 +234,24 @@ fn stage(object: &DynamicObject, ledger: &Ledger) -> Option<String> {
         .map(|message| format!("waiting: {message}"))
 }
 
-fn in_vain(target: &Target, object: &DynamicObject, timeout: Duration, told: &str) -> Failure {
+fn in_vain(
+    credential: &Credential,
+    object: &DynamicObject,
+    timeout: Duration,
+    told: &str,
+) -> Failure {
+    let Credential { target, kind } = credential;
     let text = format!("{target} was not rotated within {}s", timeout.as_secs());
     let unseen = conditions::of(object.data.get("status")).is_empty();
     let hint = if unseen && told.is_empty() {
         format!(
             "nobody has taken it up: is `keyward run --controllers {}` running?",
-            target.kind.controller()
+            kind.controller()
         )
     } else {
         format!(
-            "the request stands, and is carried out as soon as it can be; `keyward explain {}/{} -n {}` says what that hangs on",
-            target.kind.resource().plural,
-            target.name,
+            "the request stands, and is carried out as soon as it can be; `keyward explain {} -n {}` says what it depends on",
+            target.as_argument(),
             target.namespace
         )
     };
@@ -253,7 +259,12 @@ fn in_vain(target: &Target, object: &DynamicObject, timeout: Duration, told: &st
     failure.hint(hint)
 }
 
-async fn retiring(target: &Target, object: &DynamicObject, ledger: &Ledger) -> Vec<Retiring> {
+async fn retiring(
+    credential: &Credential,
+    object: &DynamicObject,
+    ledger: &Ledger,
+) -> Vec<Retiring> {
+    let Credential { target, kind } = credential;
     let secrets: Api<Secret> = Api::namespaced(target.client.clone(), &target.namespace);
     let held = holders::read(&secrets).await.ok();
     let uid = object.uid().unwrap_or_default();
@@ -264,7 +275,7 @@ async fn retiring(target: &Target, object: &DynamicObject, ledger: &Ledger) -> V
             version: entry.version,
             held_by: held
                 .as_ref()
-                .map(|held| held.by(target.kind.as_ref(), &uid, entry.version))
+                .map(|held| held.by(kind.as_ref(), &uid, entry.version))
                 .unwrap_or_default(),
         })
         .collect()

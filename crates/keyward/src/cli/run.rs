@@ -1,5 +1,7 @@
 //! `keyward run`: the operator.
 
+mod options;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,15 +16,14 @@ use super::cluster::{Cluster, ClusterArgs};
 use super::exit::{Exit, Failure};
 use super::logs::{self, LogFormat};
 use super::memory;
+use crate::controllers::Reach;
 use crate::controllers::addresses::{Allowed, BaseUrl};
 use crate::controllers::vsphere::Settings;
-use crate::controllers::{self, Reach};
-use crate::engine::lease::LeaseOptions;
 use crate::engine::trouble::Fault;
-use crate::engine::watch::Scope;
 use crate::engine::world::{Clock, World};
 use crate::engine::{Controller, Engine, Options};
-use crate::telemetry::Push;
+
+use options::{Listen, chosen, listen, options};
 
 /// How long passes under way may take to come to their end; less than the 30 seconds a pod is given by default.
 const FAREWELL: Duration = Duration::from_secs(25);
@@ -32,8 +33,8 @@ const SETTLING: Duration = Duration::from_secs(3);
 
 /// Run the operator
 ///
-/// Watches the resources of the chosen controllers and keeps their credentials: mints, hands over, waits until nobody
-/// uses the old one, revokes. It may be stopped and killed at any time.
+/// Watches the resources of the chosen controllers and looks after their credentials: mints, hands over, waits until
+/// nobody uses the old one, revokes. It may be stopped and killed at any time.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  keyward run --controllers demo\n  keyward run --controllers demo --namespaces team-a,team-b --log-format json\n  KEYWARD_CONTROLLERS=demo KEYWARD_LISTEN=off keyward run"
@@ -58,7 +59,7 @@ pub(crate) struct RunArgs {
     /// Address for /livez, /readyz and /metrics, or `off`
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = listen, env = "KEYWARD_LISTEN")]
     listen: Listen,
-    /// Form of the logs
+    /// Log format
     #[arg(
         long,
         value_enum,
@@ -79,10 +80,10 @@ pub(crate) struct RunArgs {
     /// Most of them wait for their issuer: the more there are, the more share a list of what it has issued
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=1024), env = "KEYWARD_CONCURRENCY")]
     concurrency: u16,
-    /// Requests under way at once per issuer, and four more that only revokes have
+    /// Concurrent requests per issuer, plus four more that are kept for revokes
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024), env = "KEYWARD_PER_ISSUER")]
     per_issuer: u16,
-    /// Speak to issuers without TLS where their address says so. Passwords then travel in the open
+    /// Connect to issuers without TLS where their address says so. Passwords then travel unencrypted
     #[arg(long, env = "KEYWARD_ALLOW_PLAIN_HTTP")]
     allow_plain_http: bool,
     /// A GitLab that resources may name, with everything below its path; may be given several times [default: only
@@ -103,13 +104,22 @@ pub(crate) struct RunArgs {
         env = "KEYWARD_ALLOW_KEYSTONE_URL"
     )]
     allow_keystone_url: Vec<BaseUrl>,
+    /// An object gateway that a CephObjectStore may name, with everything below its path; may be given several times
+    /// [default: only Services of the CephObjectStore's own namespace]
+    #[arg(
+        long,
+        value_name = "URL",
+        value_delimiter = ',',
+        env = "KEYWARD_ALLOW_RGW_URL"
+    )]
+    allow_rgw_url: Vec<BaseUrl>,
     /// Longest time a single request may take
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::duration, env = "KEYWARD_REQUEST_TIMEOUT")]
     request_timeout: Duration,
     /// How long to try to reach the API server at the start before giving up
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = super::duration, env = "KEYWARD_START_TIMEOUT")]
     start_timeout: Duration,
-    /// Take turns with other replicas by a Lease [default: on in a cluster, off elsewhere]
+    /// Elect a leader among replicas with a Lease [default: on in a cluster, off elsewhere]
     #[arg(
         long,
         value_enum,
@@ -136,7 +146,7 @@ pub(crate) struct RunArgs {
         help_heading = "Lease"
     )]
     lease_name: String,
-    /// How long a claim lasts without renewal
+    /// How long the Lease lasts without renewal
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = super::duration, env = "KEYWARD_LEASE_DURATION", help_heading = "Lease")]
     lease_duration: Duration,
     #[command(flatten)]
@@ -151,21 +161,6 @@ enum Switch {
     Off,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Listen {
-    Off,
-    At(SocketAddr),
-}
-
-fn listen(text: &str) -> Result<Listen, String> {
-    if text == "off" {
-        return Ok(Listen::Off);
-    }
-    text.parse()
-        .map(Listen::At)
-        .map_err(|_| "use an address with a port, such as 0.0.0.0:8080, or off".to_owned())
-}
-
 pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
     memory::keep_to_ourselves().map_err(|error| {
         let text = format!(
@@ -178,6 +173,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
         plain_http: args.allow_plain_http,
         base_urls: Allowed::Only(args.allow_base_url.clone()),
         keystone_urls: Allowed::Only(args.allow_keystone_url.clone()),
+        rgw_urls: Allowed::Only(args.allow_rgw_url.clone()),
         request_timeout: Some(args.request_timeout),
         vsphere: args.vsphere.clone(),
     };
@@ -219,7 +215,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
                 tracing::info!("stopped");
                 Ok(())
             }
-            // Nothing is lost: whoever starts us again starts a process that looks at the world anew.
+            // Nothing is lost: whoever starts us again starts a process that takes a fresh look at the world.
             Ok(()) | Err(_) => Err(Failure::new(Exit::Failed, "the operator ended by itself; start it again")),
         },
         () = farewell => {
@@ -229,81 +225,6 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
     };
     world.telemetry.farewell().await;
     ended
-}
-
-fn chosen(names: &[String], reach: &Reach) -> Result<Vec<Arc<dyn Controller>>, Failure> {
-    let chosen = controllers::named(names, reach)
-        .map_err(|unknown| Failure::new(Exit::Usage, unknown.to_string()))?;
-    if chosen.is_empty() {
-        let known: Vec<&str> = controllers::all(reach)
-            .iter()
-            .map(|known| known.name)
-            .collect();
-        return Err(
-            Failure::new(Exit::Usage, "no controller is switched on").hint(format!(
-                "name one with --controllers; there are: {}",
-                known.join(", ")
-            )),
-        );
-    }
-    Ok(chosen)
-}
-
-fn options(args: &RunArgs, cluster: &Cluster) -> Result<Options, Failure> {
-    let with_lease = match args.lease {
-        Some(Switch::On) => true,
-        Some(Switch::Off) => false,
-        None => cluster.in_cluster,
-    };
-    if with_lease && args.lease_duration < Duration::from_secs(3) {
-        return Err(Failure::new(
-            Exit::Usage,
-            "--lease-duration must be 3 seconds or more: it is renewed three times in its life",
-        ));
-    }
-    let lease = with_lease.then(|| LeaseOptions {
-        namespace: args
-            .lease_namespace
-            .clone()
-            .unwrap_or_else(|| cluster.default_namespace().to_owned()),
-        name: args.lease_name.clone(),
-        identity: identity(),
-        duration: args.lease_duration,
-    });
-    Ok(Options {
-        scope: if args.namespaces.is_empty() {
-            Scope::All
-        } else {
-            Scope::Only(args.namespaces.clone())
-        },
-        concurrency: args.concurrency.into(),
-        per_issuer: args.per_issuer.into(),
-        effect_timeout: args.request_timeout,
-        lease,
-        push: push(),
-    })
-}
-
-/// Where the environment wants metrics pushed. What cannot be followed is no reason not to work.
-fn push() -> Option<Push> {
-    match Push::from_environment(|name| std::env::var(name).ok()) {
-        Ok(push) => {
-            if let Some(push) = &push {
-                tracing::info!(collector = push.place(), "pushing metrics");
-            }
-            push
-        }
-        Err(unusable) => {
-            tracing::warn!(%unusable, "metrics are not pushed");
-            None
-        }
-    }
-}
-
-/// The pod's name where there is one, and something of this process's own: a restarted container is somebody new.
-fn identity() -> String {
-    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "keyward".to_owned());
-    format!("{host}_{:08x}", rand::random::<u32>())
 }
 
 /// Tries until the API server answers, a signal comes, or the time is up.

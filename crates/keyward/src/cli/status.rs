@@ -1,9 +1,11 @@
 //! `keyward status`: every credential at a glance.
 
+use std::sync::Arc;
+
 use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DynamicObject, ListParams};
+use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt};
 use lifecycle::{Because, Severity};
 use serde::Serialize;
@@ -13,9 +15,9 @@ use super::cluster::ClusterArgs;
 use super::exit::Failure;
 use super::holders::{self, Held};
 use super::output::{OutputArgs, table};
-use super::target::{known_kinds, ledger_of};
+use super::target::{known_kinds, ledger_of, rotation_among};
 use super::words::until;
-use crate::controllers::Reach;
+use crate::controllers::{Guest, Reach};
 use crate::engine::world::Clock;
 use crate::engine::{conditions, names};
 use crate::rotation::Kind;
@@ -56,8 +58,8 @@ struct Row {
     secret: Option<String>,
     /// When it is to be replaced.
     next: Option<Timestamp>,
-    /// Versions that may be alive at the issuer.
-    live: usize,
+    /// Versions that may be alive at the issuer; of what has versions.
+    live: Option<usize>,
     why: Option<String>,
     message: Option<String>,
     held_by: Vec<String>,
@@ -68,6 +70,9 @@ struct Row {
 #[derive(Debug, Serialize)]
 struct Listing {
     items: Vec<Row>,
+    /// Kinds that may not be listed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    forbidden: Vec<String>,
 }
 
 pub(crate) async fn run(args: StatusArgs) -> Result<(), Failure> {
@@ -78,23 +83,28 @@ pub(crate) async fn run(args: StatusArgs) -> Result<(), Failure> {
         (Some(namespace), false) => Some(namespace.as_str()),
         (None, false) => Some(cluster.default_namespace()),
     };
-    let mut items = rows(&client, namespace).await?;
-    items.sort_by(|a, b| (&a.namespace, &a.kind, &a.name).cmp(&(&b.namespace, &b.kind, &b.name)));
+    let mut listing = rows(&client, namespace).await?;
+    listing
+        .items
+        .sort_by(|a, b| (&a.namespace, &a.kind, &a.name).cmp(&(&b.namespace, &b.kind, &b.name)));
     let now = Clock::default().now();
-    args.output.print(&Listing { items }, |listing| {
-        text(&listing.items, namespace, now)
-    })
+    args.output
+        .print(&listing, |listing| text(listing, namespace, now))
 }
 
-async fn rows(client: &Client, namespace: Option<&str>) -> Result<Vec<Row>, Failure> {
+async fn rows(client: &Client, namespace: Option<&str>) -> Result<Listing, Failure> {
     let secrets: Api<Secret> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
     let mut held = None;
-    let mut rows = Vec::new();
+    let mut listing = Listing {
+        items: Vec::new(),
+        forbidden: Vec::new(),
+    };
     for known in known_kinds(&Reach::anything()) {
-        let resource = known.kind.resource();
+        let resource = &known.resource;
+        let kind = rotation_among(&known.guests);
         let api: Api<DynamicObject> = match namespace {
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
             None => Api::all_with(client.clone(), resource),
@@ -103,12 +113,22 @@ async fn rows(client: &Client, namespace: Option<&str>) -> Result<Vec<Row>, Fail
             Ok(list) => list,
             // A kind that is not installed has no resources.
             Err(kube::Error::Api(status)) if status.code == 404 => continue,
+            // Whoever looks after credentials need not be allowed to see everything that follows them.
+            Err(kube::Error::Api(status)) if status.code == 403 && kind.is_none() => {
+                listing.forbidden.push(resource.plural.clone());
+                continue;
+            }
             Err(error) => {
                 let act = format!("listing {}", resource.plural);
                 return Err(Failure::of_request(&act, &error));
             }
         };
-        if list.items.is_empty() {
+        let concerns = |object: &&DynamicObject| {
+            let mut controllers = known.guests.iter().map(Guest::controller);
+            controllers.any(|one| one.concerns(&object.metadata))
+        };
+        let objects: Vec<&DynamicObject> = list.items.iter().filter(concerns).collect();
+        if objects.is_empty() {
             continue;
         }
         if held.is_none() {
@@ -120,16 +140,20 @@ async fn rows(client: &Client, namespace: Option<&str>) -> Result<Vec<Row>, Fail
             );
         }
         let held = held.get_or_insert_with(Held::unknown);
-        rows.extend(
-            list.items
-                .iter()
-                .map(|object| row(known.kind.as_ref(), object, held)),
-        );
+        let rows = objects
+            .into_iter()
+            .map(|object| row(resource, kind, object, held));
+        listing.items.extend(rows);
     }
-    Ok(rows)
+    Ok(listing)
 }
 
-fn row(kind: &dyn Kind, object: &DynamicObject, held: &Held) -> Row {
+fn row(
+    resource: &ApiResource,
+    kind: Option<&Arc<dyn Kind>>,
+    object: &DynamicObject,
+    held: &Held,
+) -> Row {
     let ledger = ledger_of(object);
     let current = ledger.current.as_ref();
     let conditions = conditions::of(object.data.get("status"));
@@ -145,20 +169,21 @@ fn row(kind: &dyn Kind, object: &DynamicObject, held: &Held) -> Row {
     // Of a resource that is leaving, the current version is on its way out too.
     let spared = current.filter(|_| !deleting).map(|current| current.version);
     Row {
-        kind: kind.resource().kind.clone(),
+        kind: resource.kind.clone(),
         namespace: object.namespace().unwrap_or_default(),
         name: object.name_any(),
         ready: text(ready, "status").unwrap_or_else(|| "Unknown".to_owned()),
         version: current.map(|current| current.version.to_string()),
         secret: kind
-            .voice()
-            .named_in_status(object)
+            .and_then(|kind| kind.voice().named_in_status(object))
             .map(|name| name.to_string()),
-        next: current.and_then(|current| kind.due(object, current)),
-        live: ledger.may_be_alive(),
+        next: kind.and_then(|kind| kind.due(object, current?)),
+        live: kind.map(|_| ledger.may_be_alive()),
         why: text(foremost, "reason"),
         message: text(foremost, "message"),
-        held_by: held.but_for(kind, &object.uid().unwrap_or_default(), spared),
+        held_by: kind.map_or_else(Vec::new, |kind| {
+            held.but_for(kind.as_ref(), &object.uid().unwrap_or_default(), spared)
+        }),
         suspended: object
             .annotations()
             .get(names::SUSPEND)
@@ -167,7 +192,8 @@ fn row(kind: &dyn Kind, object: &DynamicObject, held: &Held) -> Row {
     }
 }
 
-fn text(rows: &[Row], namespace: Option<&str>, now: Timestamp) -> String {
+fn text(listing: &Listing, namespace: Option<&str>, now: Timestamp) -> String {
+    let rows = &listing.items;
     if rows.is_empty() {
         return match namespace {
             Some(namespace) => {
@@ -191,7 +217,7 @@ fn text(rows: &[Row], namespace: Option<&str>, now: Timestamp) -> String {
             dash(row.version.clone()),
             dash(row.secret.clone()),
             dash(row.next.map(|next| until(next, now))),
-            row.live.to_string(),
+            dash(row.live.map(|live| live.to_string())),
             dash(row.why.clone()),
             dash((!row.held_by.is_empty()).then(|| row.held_by.join(", "))),
         ];
@@ -203,6 +229,10 @@ fn text(rows: &[Row], namespace: Option<&str>, now: Timestamp) -> String {
     let mut text = table(&head, &cells.collect::<Vec<_>>());
     if rows.iter().any(Row::is_worth_asking_about) {
         text += "\n`keyward explain KIND/NAME` says what ends it, and who must act.\n";
+    }
+    if !listing.forbidden.is_empty() {
+        let kinds = listing.forbidden.join(", ");
+        text = format!("{text}\nNot shown, since you may not list them: {kinds}.\n");
     }
     text
 }

@@ -10,9 +10,9 @@ use super::rotate::annotate;
 use super::target::TargetArgs;
 use crate::engine::names;
 
-/// Stop all work on a credential until it is resumed
+/// Stop all work on a resource until it is resumed
 ///
-/// Nothing is minted, revoked or deleted for it meanwhile; what consumers hold goes on working.
+/// Nothing is minted, revoked or deleted for it in the meantime; what consumers hold keeps working.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  keyward suspend democredential/db\n  keyward suspend democred/db -n team-a"
@@ -24,7 +24,7 @@ pub(crate) struct SuspendArgs {
     output: OutputArgs,
 }
 
-/// Take up work on a suspended credential again
+/// Resume work on a suspended resource
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  keyward resume democredential/db\n  keyward resume democred/db -n team-a"
@@ -55,7 +55,7 @@ async fn set(target: &TargetArgs, output: OutputArgs, wanted: bool) -> Result<()
         annotate(&target, names::SUSPEND, wanted.then_some("true")).await?;
     }
     let result = json!({
-        "kind": target.kind.resource().kind, "namespace": target.namespace, "name": target.name,
+        "kind": target.resource.kind, "namespace": target.namespace, "name": target.name,
         "suspended": wanted, "changed": is != wanted,
     });
     output.print(&result, |_| {

@@ -21,9 +21,10 @@ const PAGE: u32 = 500;
 
 /// Take over what a credential had before it was restored from a backup
 ///
-/// A restored resource has a new uid, and begins afresh. What it had before (its Secrets, where they were restored too, and
-/// its credentials at the issuer) is taken over on your word: the credential that was current is current again, and what is
-/// left of the others is retired in order. With --let-go it is left alone for good instead, and no longer told of.
+/// A restored resource has a new uid, and begins afresh. What it had before (its Secrets, where they were restored too,
+/// and its credentials at the issuer) is taken over at your request: the credential that was current is current again,
+/// and what is left of the others is retired in order. With --let-go it is left alone for good instead, and no longer
+/// mentioned.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  keyward take-over democredential/db --wait\n  keyward take-over democred/db -n team-a --former 6f1c2d3e-0000-4000-8000-00000000000a\n  keyward take-over democred/db --let-go"
@@ -48,7 +49,7 @@ pub(crate) struct TakeOverArgs {
 }
 
 pub(crate) async fn run(args: TakeOverArgs) -> Result<(), Failure> {
-    let target = args.target.find().await?;
+    let target = args.target.find_credential().await?.target;
     let object = target.read().await?;
     let former = match args.former {
         Some(uid) => uid,
@@ -68,7 +69,7 @@ pub(crate) async fn run(args: TakeOverArgs) -> Result<(), Failure> {
         wait(&target, args.let_go, args.timeout).await?;
     }
     let result = json!({
-        "kind": target.kind.resource().kind, "namespace": target.namespace, "name": target.name,
+        "kind": target.resource.kind, "namespace": target.namespace, "name": target.name,
         "former": former, "letGo": args.let_go, "done": args.wait,
     });
     let let_go = args.let_go;
@@ -83,7 +84,7 @@ pub(crate) async fn run(args: TakeOverArgs) -> Result<(), Failure> {
     })
 }
 
-/// The uid of before, as the resource itself bears it.
+/// The former uid, as the resource itself records it.
 fn former_of(object: &DynamicObject) -> Option<String> {
     let note = object.annotations().get(names::LEDGER)?;
     let uid = object.uid();
@@ -95,17 +96,17 @@ fn former_of(object: &DynamicObject) -> Option<String> {
 }
 
 fn nothing_before(target: &Target) -> Failure {
-    let text = format!("nothing says that {target} had a life before this one");
+    let text = format!("there is no sign that {target} had a former life");
     Failure::new(Exit::NotFound, text)
         .hint("where its ledger was lost, --former UID names it: its Secrets bear the uid in their label keyward.dev/owner-uid")
 }
 
 /// Whoever lives with that uid is the owner. The operator refuses it too; here it is said at once.
 async fn refuse_the_living(target: &Target, former: &str) -> Result<(), Failure> {
-    let resource = target.kind.resource();
+    let resource = &target.resource;
     let everywhere: Api<DynamicObject> = Api::all_with(target.client.clone(), resource);
     let living = match find(&everywhere, former).await {
-        // Who may not look everywhere looks where he may.
+        // Somebody who may not look everywhere looks where they may.
         Err(Error::Api(status)) if status.code == 403 => find(&target.api(), former).await,
         found => found,
     };
@@ -114,9 +115,9 @@ async fn refuse_the_living(target: &Target, former: &str) -> Result<(), Failure>
     match living {
         None => Ok(()),
         Some(name) => {
-            let text = format!("{} {name} lives, and has uid {former}", resource.kind);
+            let text = format!("{} {name} still exists, with uid {former}", resource.kind);
             Err(Failure::new(Exit::Failed, text)
-                .hint("only what nobody has any more can be taken over"))
+                .hint("a uid that is still in use cannot be taken over"))
         }
     }
 }
@@ -153,11 +154,10 @@ async fn wait(target: &Target, let_go: bool, timeout: Duration) -> Result<(), Fa
             return Ok(());
         }
         if begun.elapsed() >= timeout {
-            let text = format!("{target} was not through within {}s", timeout.as_secs());
+            let text = format!("{target} was not done within {}s", timeout.as_secs());
             let hint = format!(
-                "the request stands. `keyward explain {}/{} -n {}` says what it waits for",
-                target.kind.resource().plural,
-                target.name,
+                "the request stands. `keyward explain {} -n {}` says what it waits for",
+                target.as_argument(),
                 target.namespace
             );
             return Err(Failure::new(Exit::TimedOut, text).hint(hint));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
-use kube::api::{Api, DynamicObject};
+use kube::api::{Api, ApiResource, DynamicObject};
 use kube::{Client, ResourceExt};
 use lifecycle::{Bearer, Ledger, LedgerState};
 
@@ -27,74 +27,115 @@ pub(crate) struct TargetArgs {
 }
 
 /// The same, found out.
+#[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) client: Client,
-    pub(crate) kind: Arc<dyn Kind>,
+    pub(crate) resource: ApiResource,
+    /// Whoever works on it, in the order of `--controllers`.
+    pub(crate) guests: Vec<Guest>,
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
 
+/// A resource whose credential has versions: it can be rotated.
+pub(crate) struct Credential {
+    pub(crate) target: Target,
+    pub(crate) kind: Arc<dyn Kind>,
+}
+
 /// A kind with all the words it goes by.
 pub(crate) struct Known {
-    pub(crate) kind: Arc<dyn Kind>,
+    pub(crate) resource: ApiResource,
+    pub(crate) guests: Vec<Guest>,
     words: Vec<String>,
 }
 
-/// Every kind that has a life cycle, whether its controller runs by default or not.
-pub(crate) fn known_kinds(reach: &Reach) -> Vec<Known> {
-    let crds = crate::api::crds();
-    controllers::all(reach)
-        .into_iter()
-        .flat_map(|switch| switch.guests)
-        .filter_map(|guest| match guest {
-            Guest::Rotation(kind) => Some(kind),
-            Guest::Other(_) => None,
-        })
-        .map(|kind| {
-            let resource = kind.resource();
-            let short = crds
-                .iter()
-                .filter(|crd| {
-                    crd.spec.group == resource.group && crd.spec.names.kind == resource.kind
-                })
-                .flat_map(|crd| crd.spec.names.short_names.clone().unwrap_or_default());
-            let words = [resource.kind.to_lowercase(), resource.plural.clone()];
-            let with_group = words
-                .iter()
-                .map(|word| format!("{word}.{}", resource.group))
-                .collect::<Vec<_>>();
-            Known {
-                words: words.into_iter().chain(with_group).chain(short).collect(),
-                kind,
-            }
-        })
-        .collect()
+impl Known {
+    /// `Kind (short)`, as people are told of it.
+    fn title(&self) -> String {
+        let short = self.words.last().filter(|word| !word.contains('.'));
+        let name = &self.resource.kind;
+        match short {
+            Some(short) if *short != self.resource.plural => format!("{name} ({short})"),
+            Some(_) | None => name.clone(),
+        }
+    }
 }
 
-fn kind_named(word: &str, reach: &Reach) -> Result<Arc<dyn Kind>, Failure> {
-    let known = known_kinds(reach);
-    let wanted = word.to_lowercase();
-    if let Some(found) = known.iter().find(|kind| kind.words.contains(&wanted)) {
-        return Ok(found.kind.clone());
+/// Every kind that some controller works on, whether that runs by default or not.
+pub(crate) fn known_kinds(reach: &Reach) -> Vec<Known> {
+    let mut known: Vec<Known> = Vec::new();
+    for guest in controllers::all(reach)
+        .into_iter()
+        .flat_map(|switch| switch.guests)
+    {
+        let resource = guest.controller().resource().clone();
+        match known.iter_mut().find(|known| known.resource == resource) {
+            Some(known) => known.guests.push(guest),
+            None => known.push(Known {
+                words: words(&resource),
+                resource,
+                guests: vec![guest],
+            }),
+        }
     }
-    let names: Vec<String> = known
+    known
+}
+
+/// What kubectl takes for it.
+fn words(resource: &ApiResource) -> Vec<String> {
+    let crds = crate::api::crds();
+    let own = crds
         .iter()
-        .map(|kind| {
-            let short = kind.words.last().filter(|word| !word.contains('.'));
-            let name = &kind.kind.resource().kind;
-            short.map_or_else(|| name.clone(), |short| format!("{name} ({short})"))
-        })
-        .collect();
+        .find(|crd| crd.spec.group == resource.group && crd.spec.names.kind == resource.kind);
+    let short = own.and_then(|crd| crd.spec.names.short_names.clone());
+    let words = [resource.kind.to_lowercase(), resource.plural.clone()];
+    let with_group = words
+        .clone()
+        .map(|word| format!("{word}.{}", resource.group));
+    let all = words.into_iter().chain(with_group);
+    all.chain(short.unwrap_or_default()).collect()
+}
+
+fn kind_named(word: &str, reach: &Reach) -> Result<Known, Failure> {
+    let mut known = known_kinds(reach);
+    let wanted = word.to_lowercase();
+    if let Some(found) = known.iter().position(|kind| kind.words.contains(&wanted)) {
+        return Ok(known.swap_remove(found));
+    }
+    let names: Vec<String> = known.iter().map(Known::title).collect();
     Err(
         Failure::new(Exit::Usage, format!("there is no kind {word}"))
             .hint(format!("there are: {}", names.join(", "))),
     )
 }
 
+/// The first that has versions.
+pub(crate) fn rotation_among(guests: &[Guest]) -> Option<&Arc<dyn Kind>> {
+    guests.iter().find_map(|guest| match guest {
+        Guest::Rotation(kind) => Some(kind),
+        Guest::Other(_) => None,
+    })
+}
+
 impl TargetArgs {
-    /// For who asks no issuer anything.
+    /// For commands that ask no issuer anything.
     pub(crate) async fn find(&self) -> Result<Target, Failure> {
         self.find_reaching(&Reach::anything()).await
+    }
+
+    /// One that can be rotated.
+    pub(crate) async fn find_credential(&self) -> Result<Credential, Failure> {
+        let target = self.find().await?;
+        let Some(kind) = rotation_among(&target.guests).cloned() else {
+            let text = format!("{target} has no credential of its own that could be rotated");
+            return Err(Failure::new(Exit::Usage, text).hint(format!(
+                "`keyward explain {} -n {}` says what Keyward does for it",
+                target.as_argument(),
+                target.namespace
+            )));
+        };
+        Ok(Credential { target, kind })
     }
 
     pub(crate) async fn find_reaching(&self, reach: &Reach) -> Result<Target, Failure> {
@@ -104,7 +145,7 @@ impl TargetArgs {
                     .hint("use KIND/NAME, such as appcred/ac-barbican"),
             );
         };
-        let kind = kind_named(kind, reach)?;
+        let known = kind_named(kind, reach)?;
         if name.is_empty() || name.contains('/') {
             return Err(
                 Failure::new(Exit::Usage, format!("{} names no resource", self.resource))
@@ -114,7 +155,8 @@ impl TargetArgs {
         let cluster = self.cluster.find().await?;
         Ok(Target {
             client: cluster.client()?,
-            kind,
+            resource: known.resource,
+            guests: known.guests,
             namespace: self
                 .namespace
                 .clone()
@@ -126,7 +168,12 @@ impl TargetArgs {
 
 impl Target {
     pub(crate) fn api(&self) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), &self.namespace, self.kind.resource())
+        Api::namespaced_with(self.client.clone(), &self.namespace, &self.resource)
+    }
+
+    /// As the command line takes it: plural and name.
+    pub(crate) fn as_argument(&self) -> String {
+        format!("{}/{}", self.resource.plural, self.name)
     }
 
     /// The resource as it is now.
@@ -147,13 +194,8 @@ impl Target {
 
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{} {}/{}",
-            self.kind.resource().kind,
-            self.namespace,
-            self.name
-        )
+        let kind = &self.resource.kind;
+        write!(f, "{kind} {}/{}", self.namespace, self.name)
     }
 }
 
@@ -180,15 +222,12 @@ mod tests {
             "democredentials.demo.keyward.dev",
         ] {
             assert_eq!(
-                kind_named(word, &Reach::anything())
-                    .unwrap()
-                    .resource()
-                    .kind,
+                kind_named(word, &Reach::anything()).unwrap().resource.kind,
                 "DemoCredential",
                 "{word}"
             );
         }
-        let failure = kind_named("secret", &Reach::anything()).unwrap_err();
+        let failure = kind_named("secret", &Reach::anything()).err().unwrap();
         assert_eq!(failure.exit, Exit::Usage);
         assert!(failure.to_string().contains("DemoCredential (democred)"));
     }

@@ -47,13 +47,13 @@ pub(crate) fn question(question: Question) -> String {
         Question::Issued => "ask the issuer which credentials bear this resource's mark".into(),
         Question::Resource => "read the resource once more".into(),
         Question::Works(version) => {
-            format!("try at the issuer whether version {version} lets somebody in")
+            format!("try at the issuer whether version {version} works")
         }
         Question::Referrers(version) => {
             format!("look for pods and the like that refer to version {version}")
         }
         Question::Ended(version) => {
-            format!("try whether the issuer, too, takes version {version} for expired")
+            format!("try whether version {version} has expired for the issuer, too")
         }
         Question::Gone(version) => {
             format!("ask the issuer whether version {version} is really gone")
@@ -104,10 +104,12 @@ pub(crate) fn step(step: &Step) -> String {
         ),
         Step::Mend {
             secret, version, ..
-        } => format!("write the record of version {version} on Secret {secret} anew"),
+        } => format!("write the record of version {version} on Secret {secret} again"),
         Step::Annotate => "write the annotations that the spec asks for on the Secret".into(),
         Step::Warn { version, .. } => {
-            format!("write a Warning event about version {version} before going past its holders")
+            format!(
+                "write a Warning event about version {version} before it is revoked despite its holders"
+            )
         }
         Step::Unguard => "take our finalizer off the resource, which lets it go".into(),
     }
@@ -115,8 +117,8 @@ pub(crate) fn step(step: &Step) -> String {
 
 fn record(change: Change, version: lifecycle::Version) -> String {
     match change {
-        Change::Rebuilt => "make the ledger good from the Secrets and the issuer's list".into(),
-        Change::Disown => "replace the ledger of another resource by an empty one".into(),
+        Change::Rebuilt => "rebuild the ledger from the Secrets and the issuer's list".into(),
+        Change::Disown => "replace the ledger of another resource with an empty one".into(),
         Change::Intent => format!("write down that version {version} is about to be made"),
         Change::Bump => {
             format!("give the open attempt up and write down version {version} instead")
@@ -128,7 +130,7 @@ fn record(change: Change, version: lifecycle::Version) -> String {
         Change::Publish => "make the stored version the current one".into(),
         Change::Rollback => format!("make version {version} the current one again"),
         Change::Condemn => "write down that a person condemned everything that exists".into(),
-        Change::Leave => "write down that everything goes out of service".into(),
+        Change::Leave => "write down that everything is taken out of service".into(),
         Change::Close => {
             "end the grace period of the old version, because the current one is to be replaced at once".into()
         }

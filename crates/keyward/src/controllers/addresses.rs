@@ -1,5 +1,5 @@
-//! Which addresses the operator may speak to. Resources name issuers, and whoever writes them could name any server, with
-//! a login of somebody else's in the request; so whoever runs the operator says where logins may go.
+//! Which addresses the operator may connect to. Resources name issuers, and whoever writes them could name any server,
+//! with a login of somebody else's in the request; so whoever runs the operator says where logins may go.
 
 use std::fmt;
 use std::str::FromStr;

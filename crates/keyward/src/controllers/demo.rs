@@ -1,5 +1,7 @@
 //! The stand-in issuer's kind on the engine.
 
+mod given;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,13 +10,13 @@ use jiff::{SignedDuration, Timestamp};
 use kube::api::{ApiResource, DynamicObject};
 use kube::{Resource, ResourceExt};
 use lifecycle::{
-    Because, Deletion, Delivery, Entry, Fingerprint, Issued, IssuedId, Issuer, Mark, Minting,
-    Owner, Policy, Refusal, Retire, SecretName, Verdict, Version,
+    Because, Deletion, Delivery, Entry, Fingerprint, IssuedId, Issuer, Minting, Policy, Refusal,
+    Retire, SecretName, Version,
 };
 use serde_json::{Value, json};
 use sources::http::{Http, Settings};
 use sources::standin::StandIn;
-use sources::{Minted, Order, Proof, SecretValue, Source, SourceError, Values};
+use sources::{SecretValue, Source};
 
 use crate::api::demo::{
     DemoCredential, DemoCredentialSpec, DemoDeletion, DemoDelivery, DemoIssuer, DemoMinting,
@@ -24,6 +26,8 @@ use crate::engine::conditions::{self, standard, whole_second};
 use crate::engine::{Access, Closed, Held, Reader};
 use crate::rotation::report::Report;
 use crate::rotation::{About, Kind, Reading, Voice, Wish};
+
+use given::Given;
 
 /// Key of the login in its Secret.
 pub const LOGIN: &str = "login";
@@ -175,7 +179,7 @@ fn wish(object: &DynamicObject) -> Result<Wish, Refusal> {
         .lifetime_seconds
         .map(|seconds| seconds.to_string())
         .unwrap_or_default();
-    let print = Fingerprint::of(
+    let fingerprint = Fingerprint::of(
         [spec.issuer.url.as_str(), &spec.issuer.realm, &lifetime]
             .into_iter()
             .chain(rights.iter().map(String::as_str)),
@@ -189,7 +193,7 @@ fn wish(object: &DynamicObject) -> Result<Wish, Refusal> {
         DemoDelivery::Versioned => None,
     };
     Ok(Wish {
-        print,
+        fingerprint,
         order,
         target,
         adopt: spec.adopt_existing_secret,
@@ -350,58 +354,6 @@ impl Access for Demo {
             login,
             minting(spec.issuer.kind),
         )))
-    }
-}
-
-/// A credential that a person provides: what is in the login Secret is the credential itself.
-#[derive(Debug)]
-struct Given {
-    inner: StandIn,
-    values: Values,
-}
-
-#[async_trait]
-impl Source for Given {
-    fn issuer(&self) -> Issuer {
-        self.inner.issuer()
-    }
-
-    fn place(&self) -> &str {
-        self.inner.place()
-    }
-
-    async fn list(&self, owner: &Owner, recorded: &[Issued]) -> Result<Vec<Issued>, SourceError> {
-        self.inner.list(owner, recorded).await
-    }
-
-    async fn mint(&self, order: &Order) -> Result<Minted, SourceError> {
-        self.inner.mint(order).await
-    }
-
-    async fn read_back(&self, mark: &Mark) -> Result<Option<Minted>, SourceError> {
-        let id = IssuedId::from(format!("provided-{}", mark.version()));
-        Ok(Some(Minted {
-            id,
-            values: self.values.clone(),
-            expires: None,
-        }))
-    }
-
-    async fn verify(&self, values: &Values) -> Result<Verdict, SourceError> {
-        self.inner.verify(values).await
-    }
-
-    /// What a person provides has no id but the one that we gave it.
-    async fn verify_as(&self, _id: &IssuedId, values: &Values) -> Result<Verdict, SourceError> {
-        self.inner.verify(values).await
-    }
-
-    async fn revoke(&self, proof: &Proof<'_>, id: &IssuedId) -> Result<(), SourceError> {
-        self.inner.revoke(proof, id).await
-    }
-
-    async fn gone(&self, id: &IssuedId, values: Option<&Values>) -> Result<bool, SourceError> {
-        self.inner.gone(id, values).await
     }
 }
 

@@ -1,9 +1,12 @@
 //! What sets each kind apart. Adding one means a folder here and a line in [`all`].
 
 pub mod addresses;
+pub mod ceph;
 pub mod demo;
+pub mod follow;
 pub mod gitlab;
 pub mod openstack;
+mod schedule;
 pub mod vsphere;
 
 use std::sync::Arc;
@@ -15,8 +18,33 @@ use crate::engine::Controller;
 use crate::projection::Projecting;
 use crate::rotation::{Kind, Rotation};
 
-/// Every controller there is. Those marked as not for production run only when they are named.
+/// Every controller there is. Some run only when they are named: what is not for production, and what does the work of the
+/// operators that OpenStack has of its own, since two would take it from each other.
 pub fn all(reach: &Reach) -> Vec<Switch> {
+    with_followers(credentials(reach), &[])
+}
+
+/// And those that follow what is switched on.
+fn with_followers(mut switches: Vec<Switch>, names: &[String]) -> Vec<Switch> {
+    let can_be_there =
+        |switch: &&Switch| switch.by_default || names.iter().any(|name| name == switch.name);
+    let guests = switches.iter().filter(can_be_there);
+    let guests = guests.flat_map(|switch| &switch.guests);
+    let kinds = guests.filter_map(|guest| match guest {
+        Guest::Rotation(kind) => Some(kind.clone()),
+        Guest::Other(_) => None,
+    });
+    let followers = follow::controllers(kinds.collect());
+    switches.push(Switch {
+        name: "follow",
+        by_default: true,
+        guests: followers.into_iter().map(Guest::Other).collect(),
+    });
+    switches
+}
+
+/// Everything with versions that can be followed.
+fn credentials(reach: &Reach) -> Vec<Switch> {
     let appcred =
         openstack::appcred::AppCred::new(reach.plain_http).reaching(reach.keystone_urls.clone());
     let appcred = match reach.request_timeout {
@@ -30,12 +58,31 @@ pub fn all(reach: &Reach) -> Vec<Switch> {
             guests: vec![Guest::Rotation(Arc::new(appcred))],
         },
         Switch {
+            name: "controlplane",
+            by_default: false,
+            guests: vec![Guest::Other(Projecting::of(
+                openstack::controlplane::ControlPlane::default(),
+            ))],
+        },
+        Switch {
+            name: "nodeset",
+            by_default: false,
+            guests: vec![Guest::Other(Projecting::of(
+                openstack::nodeset::NodeSet::default(),
+            ))],
+        },
+        Switch {
             name: "gitlab",
             by_default: true,
             guests: gitlab::kinds_reaching(&reach.base_urls, reach.plain_http)
                 .into_iter()
                 .map(Guest::Rotation)
                 .collect(),
+        },
+        Switch {
+            name: "ceph",
+            by_default: true,
+            guests: ceph::guests(&reach.rgw_urls, reach.plain_http, reach.request_timeout),
         },
         Switch {
             name: "credentialsrequest",
@@ -61,6 +108,8 @@ pub struct Reach {
     pub base_urls: Allowed,
     /// Every Keystone that a KeystoneAPI may name.
     pub keystone_urls: Allowed,
+    /// Every object gateway that a CephObjectStore may name.
+    pub rgw_urls: Allowed,
     /// The longest that a request may take, where that is not the usual.
     pub request_timeout: Option<Duration>,
     /// Which requests for vCenter logins are served, and how.
@@ -74,6 +123,7 @@ impl Reach {
             plain_http: true,
             base_urls: Allowed::Any,
             keystone_urls: Allowed::Any,
+            rgw_urls: Allowed::Any,
             request_timeout: None,
             vsphere: vsphere::Settings::default(),
         }
@@ -119,7 +169,7 @@ pub fn named(
     names: &[String],
     reach: &Reach,
 ) -> Result<Vec<Arc<dyn Controller>>, UnknownController> {
-    let all = all(reach);
+    let all = with_followers(credentials(reach), names);
     if let Some(unknown) = names
         .iter()
         .find(|name| all.iter().all(|known| known.name != **name))

@@ -5,6 +5,15 @@ use kube::api::ApiResource;
 use super::rights::Right;
 use super::status::Owned;
 
+/// Where it is told how a resource stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tells {
+    /// In its status.
+    Status,
+    /// In this annotation, on what has a status that is somebody else's alone.
+    Annotation(&'static str),
+}
+
 #[derive(Debug, Clone)]
 pub struct About {
     /// The word for `--controllers`, and in metrics.
@@ -12,6 +21,7 @@ pub struct About {
     pub resource: ApiResource,
     /// Ours on the resource.
     pub finalizer: &'static str,
+    pub tells: Tells,
     /// Which part of status is ours.
     pub owned: Owned,
     /// The condition that says whether all is well.
@@ -34,6 +44,7 @@ impl About {
             name,
             resource,
             finalizer,
+            tells: Tells::Status,
             owned: Owned::All,
             condition: "Ready",
             neighbours: Vec::new(),
@@ -46,7 +57,12 @@ impl About {
 
     /// All that it may do in each namespace that it looks after.
     pub fn all_rights(&self) -> Vec<Right> {
-        let own = Right::to_work_on(&self.resource).into_iter();
+        let [work, status] = Right::to_work_on(&self.resource);
+        let status = match self.tells {
+            Tells::Status => Some(status),
+            Tells::Annotation(_) => None,
+        };
+        let own = [work].into_iter().chain(status);
         let read = self.neighbours.iter().map(Right::to_read);
         let beyond = self.rights.iter().cloned();
         let told = [Right::to_tell()];

@@ -54,7 +54,7 @@ pub trait Access: Send + Sync + fmt::Debug {
 /// Why no source could be opened.
 #[derive(Debug)]
 pub enum Closed {
-    /// Something is missing or wrong that a person, or time, can mend.
+    /// Something is missing or wrong that a person, or time, can fix.
     Refused(Refusal),
     Fault(Fault),
 }
@@ -132,11 +132,11 @@ impl World {
         if !fresh && let Some(reached) = self.reached(&slot, &user) {
             return Ok(reached);
         }
-        let turn = self.logins.turn(&slot);
-        // Who finds somebody opening it waits for the outcome. If there is none to share, all go on side by side.
-        let opening = turn.try_lock();
+        let one_at_a_time = self.logins.opening(&slot);
+        // Whoever finds somebody opening it waits for the outcome. If there is none to share, all go on in parallel.
+        let opening = one_at_a_time.try_lock();
         if opening.is_err() {
-            drop(turn.lock().await);
+            drop(one_at_a_time.lock().await);
             if !fresh && let Some(reached) = self.reached(&slot, &user) {
                 return Ok(reached);
             }

@@ -87,6 +87,11 @@ pub trait Controller: Send + Sync + fmt::Debug {
         true
     }
 
+    /// Whether Secrets are among what it makes for its resources: then a change of one of them wakes it.
+    fn makes_secrets(&self) -> bool {
+        true
+    }
+
     /// Other kinds that it reads. They are watched, so that a change wakes those who depend on it.
     fn neighbours(&self) -> Vec<ApiResource> {
         Vec::new()

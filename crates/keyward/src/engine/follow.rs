@@ -1,4 +1,4 @@
-//! Following one watch for ever, and telling when it is interrupted: once when that begins or changes, once when it is over.
+//! Following one watch forever, and reporting interruptions: once when one begins or changes, once when it is over.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ type Events<K> = futures::stream::BoxStream<'static, watcher::Result<Event<Parti
 pub(super) trait Follower<K>: Send + 'static {
     fn seen(&mut self, world: &World, object: &PartialObjectMeta<K>, listing: bool);
     fn gone(&mut self, world: &World, object: &PartialObjectMeta<K>);
-    /// Everything was listed anew, in this namespace or in all.
+    /// Everything was listed again, in this namespace or in all.
     fn listed(&mut self, world: &World, namespace: Option<&str>);
     fn begins(&mut self);
 }
 
-/// Follows one watch for ever. A watch that fails is tried again with growing pauses; a list that never ends, which
-/// nothing else would notice, is given up and begun anew.
+/// Follows one watch forever. A watch that fails is tried again with growing pauses; a list that never ends, which
+/// nothing else would notice, is given up and begun again.
 pub(super) async fn follow<K, F>(
     world: Arc<World>,
     watch: Watch,
@@ -116,7 +116,7 @@ impl Backoff for Pauses {
 /// Why a watch does not go on. The client's own text can be a page, and says nothing more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Interruption {
-    /// What it knew is too old, and everything is listed anew. This is how watches age, and no trouble.
+    /// What it knew is too old, and everything is listed again. This is how watches age, and no trouble.
     Expired,
     /// It stays so until somebody grants the right.
     Forbidden {

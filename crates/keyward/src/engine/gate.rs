@@ -1,10 +1,10 @@
-//! A gate with so many places, and those who wait before it.
+//! A gate with a number of permits, and those who wait for one.
 //!
-//! Namespaces are let in by turns. Within one, whose pass began earlier is let in earlier, at whatever step it is.
-//! Otherwise all who begin together would take each step together: nothing would reach an issuer before everybody was
+//! Namespaces are let in by turns. Within one, the pass that began earlier is let in earlier, whatever step it is at.
+//! Otherwise all that begin together would take each step together: nothing would reach an issuer before everybody was
 //! read, and the first would be done with the last.
 //!
-//! Beyond the places for everybody there are a few that a crowd cannot take: at an issuer for revokes, at the API server
+//! Beyond the permits for everybody there are a few that a crowd cannot take: at an issuer for revokes, at the API server
 //! for namespaces that have none.
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,7 +17,7 @@ use super::pauses::{Paused, Pauses};
 use super::this_pass;
 use super::turns::Turns;
 
-/// Places beyond those for everybody, at each gate.
+/// Permits beyond those for everybody, at each gate.
 pub(super) const BEYOND: usize = 4;
 
 /// Who goes first among those who wait, whoever began first.
@@ -30,12 +30,12 @@ pub enum Lane {
 
 #[derive(Debug)]
 pub(super) struct Gate {
-    places: usize,
+    permits: usize,
     beyond: Beyond,
     state: Mutex<State>,
 }
 
-/// Whom the places beyond those for everybody are for.
+/// Whom the permits beyond those for everybody are for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Beyond {
     ForRevokes,
@@ -69,12 +69,12 @@ pub(super) struct Waiting {
     sender: Waiter,
 }
 
-pub(super) type Waiter = oneshot::Sender<Result<Place, Paused>>;
+pub(super) type Waiter = oneshot::Sender<Result<Permit, Paused>>;
 
 impl Gate {
-    pub(super) fn new(places: usize, beyond: Beyond) -> Arc<Self> {
+    pub(super) fn new(permits: usize, beyond: Beyond) -> Arc<Self> {
         Arc::new(Self {
-            places,
+            permits,
             beyond,
             state: Mutex::default(),
         })
@@ -84,7 +84,7 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) async fn enter(self: &Arc<Self>, login: &str, lane: Lane) -> Result<Place, Paused> {
+    pub(super) async fn enter(self: &Arc<Self>, login: &str, lane: Lane) -> Result<Permit, Paused> {
         let (namespace, pass) = this_pass::whose();
         let waiting = {
             let mut state = self.state();
@@ -113,20 +113,20 @@ impl Gate {
             Beyond::ForRevokes => lane == Lane::Revoke,
             Beyond::ForNamespacesWithout => !state.has.contains_key(namespace),
         };
-        state.inside < self.places || (may_go_beyond && state.inside < self.places + BEYOND)
+        state.inside < self.permits || (may_go_beyond && state.inside < self.permits + BEYOND)
     }
 
-    fn let_in(self: &Arc<Self>, state: &mut State, namespace: Arc<str>) -> Place {
+    fn let_in(self: &Arc<Self>, state: &mut State, namespace: Arc<str>) -> Permit {
         state.inside += 1;
         *state.has.entry(namespace.clone()).or_default() += 1;
-        Place {
+        Permit {
             gate: self.clone(),
             namespace,
         }
     }
 
-    /// The next who may enter, with a place.
-    fn next(self: &Arc<Self>, state: &mut State) -> Option<(Waiter, Place)> {
+    /// The next who may enter, with a permit.
+    fn next(self: &Arc<Self>, state: &mut State) -> Option<(Waiter, Permit)> {
         for lane in [Lane::Revoke, Lane::Other] {
             let mut lines = std::mem::take(state.lines(lane));
             let next = lines.first(|namespace, line| {
@@ -143,7 +143,7 @@ impl Gate {
     }
 }
 
-/// Who has stopped waiting is passed over.
+/// Whoever has stopped waiting is skipped.
 fn first_who_waits(line: &mut InOrder) -> Option<Waiting> {
     std::iter::from_fn(|| line.pop_first())
         .map(|(_, waiting)| waiting)
@@ -162,11 +162,11 @@ impl State {
     pub(super) fn send_away(&mut self, now: Timestamp) -> Vec<(Waiter, Paused)> {
         let pauses = &self.pauses;
         let mut leave = |line: &mut InOrder| {
-            let closed = |waiting: &Waiting| pauses.left(&waiting.login, now);
-            let leaving = line.extract_if(.., |_, waiting| closed(waiting).is_some());
+            let must_wait = |waiting: &Waiting| pauses.left(&waiting.login, now);
+            let leaving = line.extract_if(.., |_, waiting| must_wait(waiting).is_some());
             let leaving = leaving.filter_map(|(_, waiting)| {
-                let closed = closed(&waiting)?;
-                Some((waiting.sender, closed))
+                let wait = must_wait(&waiting)?;
+                Some((waiting.sender, wait))
             });
             leaving.collect()
         };
@@ -186,23 +186,23 @@ impl State {
     }
 }
 
-/// A place at a gate, until it is dropped: then the next in line has it.
+/// A permit at a gate, until it is dropped: then the next in line has it.
 #[derive(Debug)]
-pub struct Place {
+pub struct Permit {
     gate: Arc<Gate>,
     namespace: Arc<str>,
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
-        let let_in: Vec<(Waiter, Place)> = {
+        let let_in: Vec<(Waiter, Permit)> = {
             let mut state = self.gate.state();
             state.leave(&self.namespace);
             std::iter::from_fn(|| self.gate.next(&mut state)).collect()
         };
-        for (waiter, place) in let_in {
-            // One that stops waiting in this very moment drops the place, and so hands it on.
-            let _ = waiter.send(Ok(place));
+        for (waiter, permit) in let_in {
+            // One that stops waiting in this very moment drops the permit, and so hands it on.
+            let _ = waiter.send(Ok(permit));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What was read to get somewhere, and who must hear when it changes.
 //!
 //! Whoever reads something through a [`Reader`](super::Reader) depends on it. A change that a watch shows wakes those who
-//! do, wherever they are; who reads nothing is woken by nothing.
+//! do, wherever they are; whoever reads nothing is woken by nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,13 +58,24 @@ impl Input {
     }
 }
 
+impl Input {
+    /// All there are of this kind in the namespace.
+    pub(super) fn whole(&self) -> Self {
+        Self {
+            name: String::new(),
+            ..self.clone()
+        }
+    }
+}
+
 /// What a source was opened with, each with the version that was read. Shared by all who use the source.
 pub type Inputs = Arc<[(Input, String)]>;
 
 /// Who depends on what.
 #[derive(Debug, Default)]
 pub struct Dependents {
-    /// The newest version seen of every Secret that is not ours: any of them may turn out to be a login.
+    /// The newest version seen of every Secret that is not ours: any of them may turn out to be a login. And of each kind
+    /// that is read, the newest in each namespace.
     newest: Mutex<HashMap<Input, String>>,
     users: Mutex<HashMap<Input, (String, HashSet<Key>)>>,
     /// What those depend on who said all of it at once.
@@ -122,7 +133,7 @@ impl Dependents {
         }
     }
 
-    /// This one is no more: nothing wakes it.
+    /// This one no longer exists: nothing wakes it.
     pub fn forget(&self, user: &Key) {
         let mut alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
         alone.remove(user);
@@ -145,6 +156,15 @@ impl Dependents {
     pub fn seen(&self, input: Input, version: &str) {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         newest.insert(input, version.to_owned());
+    }
+
+    /// Something of a kind that is read was seen, or is gone: whoever lists that kind from now on must see this much.
+    pub(super) fn seen_one_of(&self, all: Input, version: &str) {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = newest.entry(all).or_default();
+        if known.is_empty() || not_newer(known, version) {
+            version.clone_into(known);
+        }
     }
 
     /// A Secret that is not ours is gone.

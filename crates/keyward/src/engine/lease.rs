@@ -1,4 +1,4 @@
-//! One leader at a time, as far as a lease can promise. Nothing's safety rests on it: it only saves double work.
+//! One leader at a time, as far as a lease can promise. Safety does not depend on it: it only saves duplicate work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ pub struct LeaseOptions {
     pub namespace: String,
     pub name: String,
     pub identity: String,
-    /// How long a claim lasts without renewal.
+    /// How long the Lease lasts without renewal.
     pub duration: Duration,
 }
 
@@ -90,7 +90,7 @@ impl Leadership {
         self.until.store(0, Ordering::Release);
     }
 
-    /// Why the lease cannot be had, where it is not for another having it.
+    /// Why the lease cannot be acquired, unless another replica has it.
     pub fn trouble(&self) -> Option<String> {
         self.noted().clone()
     }
@@ -238,7 +238,7 @@ async fn claim(
 }
 
 /// Gives the lease up, so that the next one need not wait for it to run out.
-pub async fn release(client: &Client, options: &LeaseOptions) {
+pub async fn step_down(client: &Client, options: &LeaseOptions) {
     let api: Api<Lease> = Api::namespaced(client.clone(), &options.namespace);
     let Ok(Some(mut lease)) = api.get_opt(&options.name).await else {
         return;

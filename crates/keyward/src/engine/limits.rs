@@ -1,7 +1,7 @@
 //! How much at once: a gate per issuer, so that a slow one holds up only its own, and one for the API server.
 //!
 //! Far more resources are worked on at once than either lets through. Those that wait here cost nothing, and an issuer
-//! whose lists serve everybody who waits for one is asked for the fewer of them.
+//! whose lists serve everybody who waits for one is asked for fewer of them.
 //!
 //! An issuer that says "too many requests, wait" is left alone for that long by those it means ([`super::pauses`]).
 
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 
 use super::gate::{Beyond, Gate};
-pub use super::gate::{Lane, Place};
+pub use super::gate::{Lane, Permit};
 pub use super::pauses::Paused;
 
 /// Requests under way at the API server, watches left out. It serves others too.
@@ -34,21 +34,21 @@ impl Limits {
         }
     }
 
-    /// Waits for a place at the API server.
-    pub async fn enter_api_server(&self) -> Option<Place> {
-        // Nobody closes this gate.
+    /// Waits for a permit at the API server.
+    pub async fn enter_api_server(&self) -> Option<Permit> {
+        // Nobody pauses this gate.
         self.api_server.enter("", Lane::Other).await.ok()
     }
 
-    /// Waits for a place at this issuer. Who waits when it asks this login to wait is sent away like everybody who comes
-    /// with it later.
+    /// Waits for a permit at this issuer. Whoever waits when it asks this login to wait is sent away like everybody who
+    /// comes with it later.
     pub async fn enter(
         &self,
         place: &str,
         login: &str,
         lane: Lane,
         now: Timestamp,
-    ) -> Result<Place, Paused> {
+    ) -> Result<Permit, Paused> {
         let gate = self.gate(place, now);
         if let Some(paused) = gate.state().pauses.left(login, now) {
             return Err(paused);
@@ -56,7 +56,7 @@ impl Limits {
         gate.enter(login, lane).await
     }
 
-    /// Whether nobody may ask this issuer with this login now, whoever has a place.
+    /// Whether nobody may ask this issuer with this login now, whoever has a permit.
     pub fn paused(&self, place: &str, login: &str, now: Timestamp) -> Option<Paused> {
         let gate = self.known(place)?;
         let state = gate.state();
@@ -64,16 +64,16 @@ impl Limits {
     }
 
     /// The issuer asked this login to wait.
-    pub fn close(&self, place: &str, login: &str, now: Timestamp, wait: SignedDuration) {
+    pub fn pause(&self, place: &str, login: &str, now: Timestamp, wait: SignedDuration) {
         let gate = self.gate(place, now);
         let sent_away = {
             let mut state = gate.state();
             state.pauses.add(login, now, wait);
             state.send_away(now)
         };
-        for (waiter, closed) in sent_away {
+        for (waiter, paused) in sent_away {
             // Who no longer waits need not be told.
-            let _ = waiter.send(Err(closed));
+            let _ = waiter.send(Err(paused));
         }
     }
 
@@ -86,7 +86,7 @@ impl Limits {
         if let Some(gate) = issuers.get(place) {
             return gate.clone();
         }
-        // Whoever has a place or waits for one has a share in the gate; one that nobody has is like a new one.
+        // Whoever has a permit or waits for one has a share in the gate; one that nobody has is like a new one.
         issuers.retain(|_, gate| Arc::strong_count(gate) > 1 || !gate.state().pauses.are_over(now));
         let gate = Gate::new(self.per_issuer, Beyond::ForRevokes);
         issuers.insert(place.to_owned(), gate.clone());
@@ -135,8 +135,8 @@ mod tests {
             let before = in_line(limits);
             self.waiting
                 .push(tokio::spawn(pass_of(namespace, pass, async move {
-                    let place = to_enter.enter(HERE, name, lane, at(0)).await;
-                    order.lock().unwrap().push(match place {
+                    let permit = to_enter.enter(HERE, name, lane, at(0)).await;
+                    order.lock().unwrap().push(match permit {
                         Ok(_) => name,
                         Err(Paused(_)) => "sent away",
                     });
@@ -181,14 +181,14 @@ mod tests {
         count
     }
 
-    /// Every place that this namespace can have in this lane.
-    async fn fill(limits: &Limits, namespace: &str, lane: Lane) -> Vec<Place> {
+    /// Every permit that this namespace can have in this lane.
+    async fn fill(limits: &Limits, namespace: &str, lane: Lane) -> Vec<Permit> {
         let mut inside = Vec::new();
         loop {
             let enter = pass_of(namespace, 1, limits.enter(HERE, "crowd", lane, at(0)));
             tokio::select! {
                 biased;
-                place = enter => inside.push(place.unwrap()),
+                permit = enter => inside.push(permit.unwrap()),
                 () = std::future::ready(()) => return inside,
             }
         }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_crowd_at_the_api_server_does_not_hold_up_a_namespace_that_has_no_place_there() {
+    async fn a_crowd_at_the_api_server_does_not_hold_up_a_namespace_that_has_no_permit_there() {
         let limits = Limits::new(1);
         let mut crowd = Vec::new();
         for _ in 0..AT_API_SERVER {
@@ -252,12 +252,12 @@ mod tests {
         tokio::select! {
             biased;
             _ = one_more => panic!("a crowd has its share"),
-            place = victim => assert!(place.is_some()),
+            permit = victim => assert!(permit.is_some()),
         }
     }
 
     #[tokio::test]
-    async fn whoever_gives_up_does_not_take_the_place_along() {
+    async fn whoever_gives_up_does_not_take_the_permit_along() {
         let limits = Arc::new(Limits::new(1));
         let inside = fill(&limits, "ns", Lane::Revoke).await;
         let mut all = Gathering::default();
@@ -277,7 +277,7 @@ mod tests {
         let mut all = Gathering::default();
         all.add(&limits, ("ns", 1), Lane::Revoke, "ann").await;
         all.add(&limits, ("ns", 2), Lane::Other, "bob").await;
-        limits.close(HERE, "ann", at(0), seconds(60));
+        limits.pause(HERE, "ann", at(0), seconds(60));
         drop(inside);
         assert_eq!(all.order().await, ["sent away", "bob"]);
         for lane in [Lane::Revoke, Lane::Other] {
@@ -299,8 +299,8 @@ mod tests {
         let inside = fill(&limits, "ns", Lane::Revoke).await;
         let mut all = Gathering::default();
         all.add(&limits, ("ns", 1), Lane::Other, "cid").await;
-        limits.close(HERE, "ann", at(0), seconds(60));
-        limits.close(HERE, "bob", at(0), seconds(30));
+        limits.pause(HERE, "ann", at(0), seconds(60));
+        limits.pause(HERE, "bob", at(0), seconds(30));
         assert_eq!(all.order().await, ["sent away"]);
         drop(inside);
         assert_eq!(
@@ -314,7 +314,7 @@ mod tests {
         let limits = Limits::new(1);
         let used = limits.enter("used", "ann", Lane::Other, at(0)).await;
         drop(limits.enter("left", "ann", Lane::Other, at(0)).await);
-        limits.close("paused", "ann", at(0), seconds(60));
+        limits.pause("paused", "ann", at(0), seconds(60));
         let known = |now| {
             limits.gate("new", now);
             let mut known: Vec<String> = limits.issuers().keys().cloned().collect();

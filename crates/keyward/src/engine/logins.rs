@@ -60,7 +60,7 @@ pub struct Logins {
 /// A value that was read, so that it is known again without being kept.
 #[derive(Debug)]
 struct Recognised {
-    print: Print,
+    digest: ValueDigest,
     /// The Secret's version in which this process first saw it.
     since: String,
     /// The newest version that was looked at.
@@ -69,12 +69,12 @@ struct Recognised {
     asked: Instant,
 }
 
-/// Made anew in every process and never shown: without it a print says nothing about the value.
+/// Made again in every process and never shown: without it a digest says nothing about the value.
 struct Salt([u8; 32]);
 
 /// A salted digest. It stays in memory; what is written down is the version of a Secret, which is no secret.
 #[derive(PartialEq, Eq)]
-struct Print([u8; 32]);
+struct ValueDigest([u8; 32]);
 
 impl Default for Salt {
     fn default() -> Self {
@@ -83,9 +83,9 @@ impl Default for Salt {
 }
 
 impl Salt {
-    fn print(&self, value: &SecretValue) -> Print {
+    fn digest(&self, value: &SecretValue) -> ValueDigest {
         let digest = Sha256::new().chain_update(self.0);
-        Print(digest.chain_update(value.expose()).finalize().into())
+        ValueDigest(digest.chain_update(value.expose()).finalize().into())
     }
 }
 
@@ -95,9 +95,9 @@ impl fmt::Debug for Salt {
     }
 }
 
-impl fmt::Debug for Print {
+impl fmt::Debug for ValueDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Print")
+        f.write_str("ValueDigest")
     }
 }
 
@@ -112,7 +112,7 @@ impl Logins {
             .cloned()
     }
 
-    /// This has changed: what was opened with it is opened anew.
+    /// This has changed: what was opened with it is opened again.
     pub(super) fn changed(&self, input: &Input) {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         for opened in opened.values_mut() {
@@ -121,9 +121,9 @@ impl Logins {
     }
 
     /// Held by whoever opens this source, so that others who need it can wait for that instead of doing the same.
-    pub(super) fn turn(&self, slot: &Slot) -> Arc<tokio::sync::Mutex<()>> {
+    pub(super) fn opening(&self, slot: &Slot) -> Arc<tokio::sync::Mutex<()>> {
         let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        opening.retain(|_, turn| Arc::strong_count(turn) > 1);
+        opening.retain(|_, lock| Arc::strong_count(lock) > 1);
         opening.entry(slot.clone()).or_default().clone()
     }
 
@@ -156,13 +156,13 @@ impl Logins {
         version: &str,
         now: Instant,
     ) -> String {
-        let print = self.salt.print(value);
+        let digest = self.salt.digest(value);
         let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = (input.clone(), key.to_owned());
-        if let Some(known) = values.get_mut(&place) {
+        let value_at = (input.clone(), key.to_owned());
+        if let Some(known) = values.get_mut(&value_at) {
             known.asked = now;
             let late = not_newer(version, &known.newest);
-            if known.print == print {
+            if known.digest == digest {
                 if !late {
                     version.clone_into(&mut known.newest);
                 }
@@ -174,20 +174,20 @@ impl Logins {
             }
         }
         let first = Recognised {
-            print,
+            digest,
             since: version.to_owned(),
             newest: version.to_owned(),
             asked: now,
         };
         values.retain(|_, known| now.saturating_duration_since(known.asked) < RECOGNISED_FOR);
-        values.insert(place, first);
+        values.insert(value_at, first);
         version.to_owned()
     }
 
     /// The same value has the same, in this process; no other can tell anything by it.
     pub(super) fn digest(&self, value: &SecretValue) -> String {
-        let Print(print) = self.salt.print(value);
-        let bytes = print.iter().take(8);
+        let ValueDigest(digest) = self.salt.digest(value);
+        let bytes = digest.iter().take(8);
         let head = bytes.fold(0_u64, |head, byte| head << 8 | u64::from(*byte));
         format!("{head:016x}")
     }
@@ -245,8 +245,8 @@ mod tests {
     }
 
     #[test]
-    fn two_processes_do_not_recognise_each_others_prints() {
+    fn two_processes_do_not_recognise_each_others_digests() {
         let value = SecretValue::new("a");
-        assert!(Salt::default().print(&value) != Salt::default().print(&value));
+        assert!(Salt::default().digest(&value) != Salt::default().digest(&value));
     }
 }

@@ -37,7 +37,7 @@ mod watched;
 pub mod work;
 pub mod world;
 
-pub use about::About;
+pub use about::{About, Tells};
 pub use access::{Access, Closed};
 pub use controller::{Context, Controller, Key, Outcome, Thought};
 pub use reader::{Held, Reader};

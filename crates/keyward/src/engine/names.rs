@@ -28,6 +28,17 @@ pub const MINIMUM_OVERLAP: &str = "keyward.dev/minimum-overlap";
 /// On a resource whose kind has no field for it: how long the previous version is kept whole.
 pub const ROLLBACK_WINDOW: &str = "keyward.dev/rollback-window";
 
+/// On a workload: the credential whose current version its pod template is kept at, as `<kind>/<name>`.
+pub const FOLLOW: &str = "keyward.dev/follow";
+/// On a workload that follows: `Hold` or `Rollback`, for a rollout that fails.
+pub const ON_FAILED_ROLLOUT: &str = "keyward.dev/on-failed-rollout";
+/// On a workload that follows: how it stands. Written only by Keyward.
+pub const FOLLOW_STATE: &str = "keyward.dev/follow-state";
+/// On a workload that follows: what must be remembered. Written only by Keyward.
+pub const FOLLOWED: &str = "keyward.dev/followed";
+/// On the pod template of a workload that follows what is delivered in place: the version that it was rolled out for.
+pub const FOLLOW_VERSION: &str = "keyward.dev/follow-version";
+
 /// On a Secret of ours, as label: the uid of the resource it belongs to.
 pub const OWNER_UID: &str = "keyward.dev/owner-uid";
 /// On a Secret of ours, as label: `draft`, `final` or `target`.
@@ -43,7 +54,7 @@ pub const MARK: &str = "keyward.dev/mark";
 /// Ids that stood there before, newest first (in place, where what is issued bears no mark): what they name can be ended
 /// after the next value took their place.
 pub const ISSUED_BEFORE: &str = "keyward.dev/issued-before";
-pub const PRINT: &str = "keyward.dev/print";
+pub const FINGERPRINT: &str = "keyward.dev/print";
 pub const MINTED: &str = "keyward.dev/minted";
 /// When the Secret was made. One whose own creation time is another was copied, or restored from a backup.
 pub const CREATED: &str = "keyward.dev/created";

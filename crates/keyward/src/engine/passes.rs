@@ -50,12 +50,12 @@ impl Passes {
         let number = self.begun.fetch_add(1, Ordering::Relaxed);
         let (world, dropped) = (world.clone(), self.dropped.clone());
         self.tasks.spawn(async move {
-            let turn = Box::pin(turn(&world, number, taken));
-            let _ = dropped.run_until_cancelled(turn).await;
+            let pass = Box::pin(pass(&world, number, taken));
+            let _ = dropped.run_until_cancelled(pass).await;
         });
     }
 
-    /// Begins whatever is next in line, for ever.
+    /// Begins whatever is next in line, forever.
     pub(super) async fn begin_all(&self, world: &Arc<World>) {
         loop {
             while let Some(taken) = world.queue.take() {
@@ -95,8 +95,8 @@ impl Passes {
     }
 }
 
-/// One resource's turn. A panic in it is this resource's trouble and nobody else's.
-async fn turn(world: &World, number: u64, mut taken: Taken) {
+/// One pass over one resource. A panic in it is this resource's trouble and nobody else's.
+async fn pass(world: &World, number: u64, mut taken: Taken) {
     let controller = world.controllers[taken.key.controller].clone();
     let (this, stands_aside) = ThisPass::new(number, taken.key.clone(), taken.must_finish);
     let span = span_of(controller.as_ref(), &taken.key);

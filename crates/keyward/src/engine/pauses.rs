@@ -1,5 +1,5 @@
-//! Who was asked to wait by an issuer. It says so to one login, and means that login; only when it says so to a second
-//! one meanwhile does it mean everybody.
+//! Whom an issuer asked to wait. It says so to one login, and means that login; only when it also says so to a second
+//! one does it mean everybody.
 
 use std::collections::HashMap;
 

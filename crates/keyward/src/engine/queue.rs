@@ -3,13 +3,16 @@
 //! A resource is worked on by one pass at a time. Watch events only wake, and an event that shows nothing newer than
 //! what the last pass itself saw or wrote wakes nobody: this is what makes a resting credential cost nothing.
 //!
-//! There is a line for each namespace and in it one for each issuer, served in turns, each first come first served. Whose
-//! namespace or issuer has its share under way ([`super::shares`]) stays in line, and others go first.
+//! There is a line for each namespace and in it one for each issuer, served in turns, each first come first served. A
+//! resource whose namespace or issuer has its full share under way ([`super::shares`]) stays in line, and others go
+//! first.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+mod state;
 
-use jiff::Timestamp;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 
 use super::Key;
@@ -17,138 +20,7 @@ use super::horizon::{Horizon, OwnersNamed, Sighting};
 use super::shares::{NOT_KNOWN, Shares, UnderWay};
 use super::turns::Turns;
 
-/// A sighting that no pass has covered yet, and how many more passes it may cause: one that was overtaken by a delete
-/// is never covered, and must not keep its resource awake for ever.
-struct Pending {
-    sighting: Sighting,
-    chances: u8,
-}
-
-impl Pending {
-    fn new(sighting: Sighting) -> Self {
-        Self {
-            sighting,
-            chances: 2,
-        }
-    }
-
-    fn may_change_the_issuer(&self) -> bool {
-        self.sighting.may_change_the_issuer()
-    }
-}
-
-#[derive(Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is one thing that is so of it, and they are independent"
-)]
-struct State {
-    queued: bool,
-    running: bool,
-    /// The one to which the last pass came. What it counts at while it is under way, and whose line it waits in.
-    issuer: Arc<str>,
-    /// It was seen to change while it was being worked on, and so may be at another issuer.
-    moved: bool,
-    timer: Option<Timestamp>,
-    horizon: Horizon,
-    /// What woke the pass, and what was seen while it was under way. Judged when it ends: a pass that read something
-    /// older than what woke it must look again.
-    pending: Vec<Pending>,
-    /// A Secret was seen that the last pass did not know of.
-    surprised: bool,
-    /// Whose Secrets say they are that the last pass did not know of.
-    named: OwnersNamed,
-    /// Its controller has something in hand for it that nobody else has.
-    must_finish: bool,
-    failures: Failures,
-}
-
-struct Inner {
-    /// By namespace, and in it by issuer.
-    ready: Turns<Turns<VecDeque<Key>>>,
-    under_way: UnderWay,
-    states: HashMap<Key, State>,
-    timers: BTreeSet<(Timestamp, Key)>,
-    /// Whose the Secrets are that passes saw, by uid: whatever is written on one of them later, its owner must hear of it.
-    owners: HashMap<String, Key>,
-}
-
-impl Inner {
-    fn state(&mut self, key: &Key) -> &mut State {
-        self.states.entry(key.clone()).or_default()
-    }
-
-    /// Puts it at the end of its line, if it is in none.
-    fn put_in_line(&mut self, key: &Key) {
-        let state = self.state(key);
-        if std::mem::replace(&mut state.queued, true) {
-            return;
-        }
-        let issuer = state.issuer.clone();
-        let line = self.ready.line(&key.namespace).line(&issuer);
-        line.push_back(key.clone());
-    }
-
-    /// It may be at another issuer than it was, and must not wait for the old one.
-    fn forget_its_issuer(&mut self, key: &Key) {
-        let state = self.state(key);
-        if state.running || &*state.issuer == NOT_KNOWN {
-            return;
-        }
-        let issuer = std::mem::take(&mut state.issuer);
-        if std::mem::replace(&mut state.queued, false) {
-            let line = self.ready.line(&key.namespace).line(&issuer);
-            line.retain(|other| other != key);
-            self.put_in_line(key);
-        }
-    }
-
-    /// Out of line and at work.
-    fn begin(&mut self, key: Key) -> Taken {
-        let state = self.states.entry(key.clone()).or_default();
-        state.queued = false;
-        state.running = true;
-        state.moved = false;
-        self.under_way.begin(&key.namespace, &state.issuer);
-        if let Some(at) = state.timer.take() {
-            self.timers.remove(&(at, key.clone()));
-        }
-        Taken {
-            horizon: std::mem::take(&mut state.horizon),
-            surprised: std::mem::take(&mut state.surprised),
-            named: std::mem::take(&mut state.named),
-            must_finish: std::mem::take(&mut state.must_finish),
-            failures: state.failures.clone(),
-            key,
-        }
-    }
-
-    /// No longer at work.
-    fn end(&mut self, taken: Taken) {
-        let Taken {
-            key,
-            horizon,
-            surprised,
-            named,
-            must_finish,
-            failures,
-        } = taken;
-        let namespace = key.namespace.clone();
-        if key.departed.is_none() {
-            for uid in horizon.secrets.keys() {
-                self.owners.insert(uid.clone(), key.clone());
-            }
-        }
-        let state = self.states.entry(key).or_default();
-        state.running = false;
-        state.horizon = horizon;
-        state.surprised |= surprised;
-        state.named.join(&named);
-        state.must_finish = must_finish;
-        state.failures = failures;
-        self.under_way.end(&namespace, &state.issuer);
-    }
-}
+use state::{Inner, Pending, State};
 
 /// How often in a row passes over one resource ended badly.
 #[derive(Debug, Clone, Default)]
@@ -209,6 +81,7 @@ impl Queue {
                 under_way: UnderWay::new(Shares::of(concurrency)),
                 states: HashMap::new(),
                 timers: BTreeSet::new(),
+                clock_was: Timestamp::MIN,
                 owners: HashMap::new(),
             }),
             ready: Notify::new(),
@@ -253,7 +126,7 @@ impl Queue {
         self.lock().owners.get(uid).cloned()
     }
 
-    /// This Secret is no more.
+    /// This Secret no longer exists.
     pub fn forget_secret(&self, uid: &str) {
         self.lock().owners.remove(uid);
     }
@@ -262,8 +135,7 @@ impl Queue {
     pub fn remember(&self, key: Key, at: Timestamp) {
         let mut inner = self.lock();
         if let Some(state) = inner.states.get(&key) {
-            let timer = state.timer;
-            let is_at_work = state.running || state.queued;
+            let (timer, is_at_work) = (state.timer, state.running || state.queued);
             if !is_at_work && timer.is_none_or(|timer| at < timer) {
                 if let Some(timer) = timer {
                     inner.timers.remove(&(timer, key.clone()));
@@ -368,8 +240,8 @@ impl Queue {
         self.ready.notify_one();
     }
 
-    /// The pass is over. Events that came meanwhile and show something newer put it back in line at once. `false`: it is
-    /// forgotten.
+    /// The pass is over. Events that came in the meantime and show something newer put it back in line at once.
+    /// `false`: it is forgotten.
     pub fn finish(&self, taken: Taken, then: &Then) -> bool {
         let key = &taken.key.clone();
         let mut inner = self.lock();
@@ -417,19 +289,19 @@ impl Queue {
         self.timers.notify_one();
     }
 
-    /// Puts everything whose time has come in line, and says when the next comes.
+    /// Puts everything whose time has come in line, and says when the next comes. After a clock that was ahead, that
+    /// is everything.
     pub fn due(&self, now: Timestamp) -> Option<Timestamp> {
         let mut inner = self.lock();
+        let before = std::mem::replace(&mut inner.clock_was, now);
+        let was_ahead = before.duration_since(now) > SignedDuration::from_mins(1);
         while let Some((at, key)) = inner.timers.first().cloned() {
-            if at > now {
+            if at > now && !was_ahead {
                 return Some(at);
             }
             inner.timers.pop_first();
-            let Some(state) = inner.states.get_mut(&key) else {
-                continue;
-            };
-            state.timer = None;
-            if !state.running {
+            let state = inner.states.get_mut(&key);
+            if state.is_some_and(|state| state.timer.take().is_some() && !state.running) {
                 inner.put_in_line(&key);
                 self.ready.notify_one();
             }
@@ -437,7 +309,7 @@ impl Queue {
         None
     }
 
-    /// A watch listed everything anew: what was known and is not among it went while nobody looked.
+    /// A watch listed everything again: what was known and is not among it went while nobody looked.
     pub fn relisted(&self, controller: usize, namespace: Option<&str>, there: &HashSet<Key>) {
         let missed: Vec<Key> = {
             let inner = self.lock();

@@ -5,15 +5,19 @@ mod secrets;
 use k8s_openapi::api::core::v1::Secret;
 
 use kube::ResourceExt;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams, ObjectMeta};
+use lifecycle::{Bearer, Owner};
 use sources::{SecretValue, Values};
 
-use super::horizon::{Sighting, not_newer};
+use super::horizon::{Horizon, Sighting, not_newer};
 use super::inputs::{Input, Inputs};
 use super::trouble::Fault;
 use super::waiting::Awaited;
 use super::world::World;
 use super::{Key, names};
+
+/// Lists are read in pages of this size: a namespace can hold thousands.
+const PAGE: u32 = 500;
 
 /// What stands under one key of a Secret.
 #[derive(Debug)]
@@ -35,11 +39,16 @@ pub fn values(secret: &Secret) -> Values {
 /// Reads live, in the resource's own namespace and nowhere else, and keeps a note of what it read.
 pub struct Reader<'a> {
     world: &'a World,
+    /// The resource's own namespace.
+    home: String,
+    /// Where it reads now.
     namespace: String,
     /// Where else it may read.
     reaches: Vec<String>,
     inputs: Vec<(Input, String)>,
     awaited: Vec<Awaited>,
+    /// Uid and version of each Secret of ours that was read.
+    secrets: Vec<(String, String)>,
     told: String,
 }
 
@@ -53,10 +62,12 @@ impl<'a> Reader<'a> {
     pub(crate) fn new(world: &'a World, namespace: &str) -> Self {
         Self {
             world,
+            home: namespace.to_owned(),
             namespace: namespace.to_owned(),
             reaches: Vec::new(),
             inputs: Vec::new(),
             awaited: Vec::new(),
+            secrets: Vec::new(),
             told: String::new(),
         }
     }
@@ -84,6 +95,29 @@ impl<'a> Reader<'a> {
         }
         namespace.clone_into(&mut self.namespace);
         Ok(())
+    }
+
+    /// Reads in this namespace from now on, if the operator looks after it: then what is read there is watched there. Whether
+    /// its owner agrees is for whoever goes there to find out, before anything of it is used. `false`: it is not looked after.
+    pub fn visit(&mut self, namespace: &str) -> bool {
+        let looked_after = namespace == self.home || self.world.options.scope.includes(namespace);
+        if looked_after {
+            namespace.clone_into(&mut self.namespace);
+        }
+        looked_after
+    }
+
+    /// Reads in the resource's own namespace again.
+    pub fn go_home(&mut self) {
+        self.namespace.clone_from(&self.home);
+    }
+
+    /// Whose mark the things and credentials of a resource bear.
+    pub fn owner_of(&self, object: &DynamicObject) -> Owner {
+        Owner::new(
+            self.world.cluster.clone(),
+            &object.uid().unwrap_or_default(),
+        )
     }
 
     /// One resource of a kind that was declared as a neighbour; `None` if it, or its kind, is not there.
@@ -195,6 +229,20 @@ impl<'a> Reader<'a> {
         Ok(found.map(|found| (found, version)))
     }
 
+    /// A Secret as it is; a change of it wakes. It must not be printed.
+    pub async fn noted_secret(&mut self, name: &str) -> Result<Option<Secret>, Fault> {
+        Ok(self.read(name).await?.map(|(found, _)| found))
+    }
+
+    /// The names of the Secrets of this namespace that have this label.
+    pub async fn secrets_labelled(&mut self, label: &str) -> Result<Vec<String>, Fault> {
+        let api = self.world.secrets(&self.namespace);
+        let wanted = ListParams::default().labels(label);
+        let act = "reading which Secrets there are";
+        let list = self.world.timed(act, api.list_metadata(&wanted)).await?;
+        Ok(list.items.iter().map(ResourceExt::name_any).collect())
+    }
+
     /// A Secret that nothing is opened with, as it is. It must not be printed.
     pub async fn whole_secret(&mut self, name: &str) -> Result<Option<Secret>, Fault> {
         let api = self.world.secrets(&self.namespace);
@@ -208,17 +256,24 @@ impl<'a> Reader<'a> {
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.world.client.clone(), &self.namespace, resource);
         let act = "reading where the issuer is";
+        let input = Input::all(&self.namespace, resource);
         let found = match self
             .world
             .timed(act, api.list(&ListParams::default()))
             .await
         {
-            Ok(list) => list.items,
+            Ok(list) => {
+                // Nothing would wake who believes a list from before a change that the watches have shown already.
+                let version = list.metadata.resource_version.unwrap_or_default();
+                if !version.is_empty() && self.world.inputs.has_newer(&input, &version) {
+                    return Err(Fault::Past);
+                }
+                list.items
+            }
             Err(Fault::Outrun(_)) => Vec::new(),
             Err(fault) => return Err(fault),
         };
-        self.inputs
-            .push((Input::all(&self.namespace, resource), newest(&found)));
+        self.inputs.push((input, newest(&found)));
         Ok(found)
     }
 
@@ -245,6 +300,73 @@ impl<'a> Reader<'a> {
             version: newest(&found),
         });
         Ok(found)
+    }
+
+    /// Those of this kind in the namespace that a label selector fits, page by page, without taking note of it.
+    pub async fn selected(
+        &mut self,
+        resource: &ApiResource,
+        selector: &str,
+    ) -> Result<Vec<DynamicObject>, Fault> {
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.world.client.clone(), &self.namespace, resource);
+        let mut next = ListParams::default().limit(PAGE).labels(selector);
+        let mut all = Vec::new();
+        loop {
+            let page = self
+                .world
+                .timed("listing the users", api.list(&next))
+                .await?;
+            all.extend(page.items);
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => next = next.continue_token(&token),
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// What is written on a Secret, without its values. A change of it wakes nobody: those who hold it write on it all the
+    /// time. One is believed not to be there when a second look says so too.
+    pub async fn untracked_secret_metadata(
+        &mut self,
+        name: &str,
+    ) -> Result<Option<ObjectMeta>, Fault> {
+        let api = self.world.secrets(&self.namespace);
+        let act = "reading what is written on a Secret";
+        let mut found = self.world.timed(act, api.get_metadata_opt(name)).await?;
+        if found.is_none() {
+            found = self.world.timed(act, api.get_metadata_opt(name)).await?;
+        }
+        let found = found.map(|found| found.metadata);
+        self.secrets
+            .extend(found.iter().filter_map(uid_and_version));
+        Ok(found)
+    }
+
+    /// What is written on every Secret of ours in the namespace, without values.
+    pub async fn all_owned_secrets(&mut self) -> Result<Vec<ObjectMeta>, Fault> {
+        let api = self.world.secrets(&self.namespace);
+        let ours = ListParams::default().labels(names::OWNER_UID);
+        let act = "reading whose Secrets there are";
+        let list = self.world.timed(act, api.list_metadata(&ours)).await?;
+        let found: Vec<ObjectMeta> = list.items.into_iter().map(|one| one.metadata).collect();
+        self.secrets
+            .extend(found.iter().filter_map(uid_and_version));
+        Ok(found)
+    }
+
+    /// What may have to wait until this one changes is woken then. `version`: as it was read.
+    pub fn wait_for(&mut self, resource: &ApiResource, name: &str, version: &str) {
+        self.awaited.push(Awaited {
+            input: Input::one(&self.namespace, resource, name),
+            resource: resource.clone(),
+            version: version.to_owned(),
+        });
+    }
+
+    /// Which resource a record on this one must name to count.
+    pub fn bearer(&self, object: &DynamicObject) -> Bearer {
+        self.world.bearer(object)
     }
 
     /// `None`: the kind is not installed.
@@ -298,6 +420,21 @@ impl<'a> Reader<'a> {
         self.told.push('\n');
     }
 
+    /// Puts what was read into the horizon, and says what is waited for. What is older than an earlier look is no answer.
+    pub(crate) fn finish_into(self, horizon: &mut Horizon) -> Result<Vec<Awaited>, Fault> {
+        let secrets = self.secrets.iter();
+        let secrets = secrets.map(|(uid, version)| (uid.as_str(), version.as_str()));
+        if !horizon.allows(None, secrets) {
+            return Err(Fault::Past);
+        }
+        let awaited = self.awaited.iter();
+        let awaited = awaited.map(|one| (one.input.clone(), one.version.clone()));
+        let all: Vec<_> = self.inputs.iter().cloned().chain(awaited).collect();
+        horizon.inputs = all.into();
+        horizon.secrets = self.secrets.into_iter().collect();
+        Ok(self.awaited)
+    }
+
     pub(crate) fn finish(self) -> (Inputs, String) {
         (self.inputs.into(), self.told)
     }
@@ -306,6 +443,10 @@ impl<'a> Reader<'a> {
     pub(crate) fn into_awaited(self) -> Vec<Awaited> {
         self.awaited
     }
+}
+
+fn uid_and_version(metadata: &ObjectMeta) -> Option<(String, String)> {
+    metadata.uid.clone().zip(metadata.resource_version.clone())
 }
 
 /// The newest version among them: any later change of one of them has a newer one.

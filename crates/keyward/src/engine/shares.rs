@@ -1,8 +1,8 @@
-//! How many passes may be under way: in all, of one namespace, at one issuer. Who has its share waits in line, where
-//! waiting costs nothing; nobody else waits for that.
+//! How many passes may be under way: in all, of one namespace, at one issuer. Whoever has their share waits in line,
+//! where waiting costs nothing; nobody else waits for that.
 //!
-//! A pass that waits for its issuer costs memory, and nothing that others need: places at the API server and at issuers
-//! are given for single requests ([`super::limits`]). So many may wait, and those who hold up nobody may go on.
+//! A pass that waits for its issuer costs memory, and nothing that others need: permits at the API server and at issuers
+//! are given for single requests ([`super::limits`]). So many can wait, and those that hold up nobody go on.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,14 +1,14 @@
-//! Status: each controller's part of it, written only if it is not so already.
+//! Status: each controller's part of it, written only if it differs.
 //!
 //! Two controllers may share one object, and somebody else's operator may write to it too. What each of them owns is
-//! declared; all else stays as it stands. Conditions are one list, of which each owns the types that it declared.
+//! declared; everything else stays as it is. Conditions are one list, of which each owns the types that it declared.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use kube::ResourceExt;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::trouble::Fault;
 use super::world::World;
@@ -95,16 +95,25 @@ fn difference(before: Option<&Value>, wanted: &Value, owned: Owned) -> Option<Va
     (merged(before, &patch) != *before).then_some(patch)
 }
 
-/// The conditions of others where they stand, ours after them in the order in which they are given.
+/// Every condition where it stands, ours as they should be, and what is new of ours after them. If each who writes put its own
+/// last, two on one resource would go on changing the order for ever.
 fn with_those_of_others<'a>(
     before: Option<&'a Value>,
     ours: impl Iterator<Item = &'a Value>,
     owned: Owned,
 ) -> Vec<Value> {
     let before = before.and_then(|before| before.get(CONDITIONS)?.as_array());
-    let others = before.into_iter().flatten();
-    let others = others.filter(|condition| !owned.has_condition(&condition["type"]));
-    others.chain(ours).cloned().collect()
+    let mut ours: Vec<&Value> = ours.collect();
+    let mut all = Vec::new();
+    for stands in before.into_iter().flatten() {
+        if !owned.has_condition(&stands["type"]) {
+            all.push(stands.clone());
+        } else if let Some(index) = ours.iter().position(|own| own["type"] == stands["type"]) {
+            all.push(ours.remove(index).clone());
+        }
+    }
+    all.extend(ours.into_iter().cloned());
+    all
 }
 
 /// Fields that the installed definition does not know: the API server drops them from what we write.
@@ -187,8 +196,11 @@ fn with_removals(wanted: &Value, before: &Value, owned: Owned) -> Value {
     let (Some(patch_map), Some(before)) = (patch.as_object_mut(), before.as_object()) else {
         return patch;
     };
-    for key in before.keys().filter(|key| owned.has_key(key)) {
-        patch_map.entry(key.clone()).or_insert(Value::Null);
+    for (key, before) in before.iter().filter(|(key, _)| owned.has_key(key)) {
+        let wanted = patch_map.entry(key.clone()).or_insert(Value::Null);
+        if wanted.is_object() {
+            *wanted = with_removals(wanted, before, Owned::All);
+        }
     }
     patch
 }
@@ -202,8 +214,72 @@ fn merged(before: &Value, patch: &Value) -> Value {
         if value.is_null() {
             result.remove(key);
         } else {
-            result.insert(key.clone(), value.clone());
+            let before = result.remove(key).unwrap_or(Value::Object(Map::new()));
+            result.insert(key.clone(), merged(&before, value));
         }
     }
     Value::Object(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Owned = Owned::Part {
+        keys: &["one"],
+        conditions: &["Ready", "Stalled"],
+    };
+    const OTHER: Owned = Owned::Part {
+        keys: &["other"],
+        conditions: &["KeysReady"],
+    };
+
+    fn status(conditions: &[&str]) -> Value {
+        let conditions: Vec<Value> = conditions
+            .iter()
+            .map(|kind| json!({ "type": kind }))
+            .collect();
+        json!({ "conditions": conditions })
+    }
+
+    #[test]
+    fn two_who_share_a_list_of_conditions_come_to_rest() {
+        let mut stands = json!({});
+        for _ in 0..2 {
+            for (wanted, owned) in [(&["Ready"][..], ONE), (&["KeysReady"][..], OTHER)] {
+                if let Some(patch) = difference(Some(&stands), &status(wanted), owned) {
+                    stands = merged(&stands, &patch);
+                }
+            }
+        }
+        assert_eq!(stands, status(&["Ready", "KeysReady"]));
+        for (wanted, owned) in [(&["Ready"][..], ONE), (&["KeysReady"][..], OTHER)] {
+            assert_eq!(difference(Some(&stands), &status(wanted), owned), None);
+        }
+    }
+
+    #[test]
+    fn what_is_no_longer_said_within_a_field_goes_too() {
+        let stands =
+            json!({ "one": { "old": 1, "kept": { "gone": 2, "here": 3 } }, "theirs": { "x": 4 } });
+        let wanted = json!({ "one": { "kept": { "here": 3 } } });
+        let patch = difference(Some(&stands), &wanted, ONE).unwrap();
+        assert_eq!(patch["one"]["old"], Value::Null);
+        let now = merged(&stands, &patch);
+        assert_eq!(
+            now,
+            json!({ "one": { "kept": { "here": 3 } }, "theirs": { "x": 4 } })
+        );
+        assert_eq!(difference(Some(&now), &wanted, ONE), None);
+    }
+
+    #[test]
+    fn what_is_ours_comes_and_goes_and_what_is_not_stays() {
+        let stands = status(&["Stalled", "KeysReady", "Theirs"]);
+        let patch = difference(Some(&stands), &status(&["Ready"]), ONE).unwrap();
+        assert_eq!(
+            merged(&stands, &patch),
+            status(&["KeysReady", "Theirs", "Ready"])
+        );
+    }
 }

@@ -51,7 +51,7 @@ impl TakenNames {
         self.lock().forget(key);
     }
 
-    /// Who must hear that all Secrets were listed anew: one that went while nobody looked shows in no event.
+    /// Who must hear that all Secrets were listed again: one that went while nobody looked shows in no event.
     pub(super) fn listed(&self, namespace: Option<&str>) -> Vec<Key> {
         let inner = self.lock();
         let listed = |key: &&Key| namespace.is_none_or(|namespace| key.namespace == namespace);

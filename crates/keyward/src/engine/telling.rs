@@ -1,13 +1,15 @@
-//! Telling how it stands, for controllers whose conditions all come of one reason: status, and an event when it is news.
+//! Reporting how things stand, for controllers whose conditions all come from one reason: status, and an event when it
+//! is news.
 
 use kube::ResourceExt;
-use kube::api::DynamicObject;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use lifecycle::{Because, Holder, Severity};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::conditions::{self, Said};
 use super::controller::Context;
 use super::events;
+use super::names;
 use super::status::{self, Owned};
 use super::trouble::Fault;
 
@@ -42,6 +44,59 @@ impl Told {
     pub fn is_calm(&self) -> bool {
         self.because.severity() == Severity::Calm
     }
+}
+
+/// Writes into this annotation how it stands, with these fields beside it, if it does not say so already.
+///
+/// *Guarantees:* nothing else is written, and nothing over somebody's newer write. *If it dies here:* it says what was so
+/// before. *Safe to repeat because* a changed resource refuses it, and nothing is written twice.
+pub async fn annotate(
+    context: &mut Context<'_>,
+    object: &DynamicObject,
+    annotation: &str,
+    told: &Told,
+    fields: Value,
+) -> Result<(), Fault> {
+    let (world, key) = (context.world, context.key);
+    let before = object.annotations().get(annotation);
+    let mut says = json!({
+        "ready": told.is_calm(), "reason": told.because.code(), "message": told.message,
+    });
+    for (key, value) in fields.as_object().into_iter().flatten() {
+        says[key] = value.clone();
+    }
+    let says = says.to_string();
+    if before == Some(&says) {
+        return Ok(());
+    }
+    let known = before.and_then(|before| serde_json::from_str::<Value>(before).ok());
+    let was = known.as_ref().and_then(|known| known["reason"].as_str());
+    let is_news = events::worth_saying(told.because) && was != Some(told.because.code());
+    let resource = world.controllers[key.controller].resource();
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(world.client.clone(), &key.namespace, resource);
+    let patch = json!({ "metadata": {
+        "uid": object.uid(), "resourceVersion": object.resource_version(),
+        "annotations": { annotation: says },
+    } });
+    let params = PatchParams {
+        field_manager: Some(names::MANAGER.into()),
+        ..PatchParams::default()
+    };
+    let merge = Patch::Merge(&patch);
+    let written = api.patch_metadata(&key.name, &params, &merge);
+    let written = world.timed("telling how it stands", written).await;
+    let refused = matches!(written, Err(Fault::Refused { .. }));
+    if is_news || refused {
+        let note = events::Note {
+            // What cannot be written down is said once, however often it is tried.
+            once: refused.then(|| format!("untold-{}", told.because.code().to_lowercase())),
+            ..events::warning(told.because, "Wait", told.message.clone())
+        };
+        events::write(world, object, &note).await;
+    }
+    context.horizon.resource = written?.resource_version();
+    Ok(())
 }
 
 /// Status as it stands, without the conditions that [`tell`] writes: what is not known now stays as it was said last.

@@ -42,8 +42,8 @@ impl ThisPass {
         (this, stands_aside)
     }
 
-    pub(super) fn scope<F: Future>(self, turn: F) -> impl Future<Output = F::Output> {
-        THIS.scope(Arc::new(self), turn)
+    pub(super) fn scope<F: Future>(self, pass: F) -> impl Future<Output = F::Output> {
+        THIS.scope(Arc::new(self), pass)
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) async fn comes_to(issuer: &str, has_room: impl FnOnce(&Key, bool) -> 
         }
         let told = this.stands_aside.lock();
         if let Some(told) = told.unwrap_or_else(PoisonError::into_inner).take() {
-            // Who does not listen any more is over already.
+            // Whoever no longer listens is already done.
             let _ = told.send(issuer.to_owned());
         }
         false

@@ -2,7 +2,7 @@
 
 use lifecycle::{Trouble, TroubleKind};
 
-/// Why an effect on the cluster did not come about.
+/// Why an effect on the cluster did not happen.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// What was read is no longer so: look again.
@@ -82,12 +82,12 @@ impl Fault {
                 "whoever installed Keyward must give it this right (keyward rbac prints all that it needs)",
             ),
             Self::Refused { .. } => Some(
-                "a rule of this cluster does not allow it, and whoever keeps it must change it",
+                "a rule of this cluster does not allow it, and whoever maintains that rule must change it",
             ),
             Self::Unchanged(_) => Some(
-                "something in this cluster undoes it, such as an admission webhook, and must be kept from it",
+                "something in this cluster undoes it, such as an admission webhook, and must be stopped from doing so",
             ),
-            Self::Outrun(_) => Some("whoever writes it all the time must be kept from it"),
+            Self::Outrun(_) => Some("whoever keeps writing it must be stopped"),
             Self::TimedOut(_)
             | Self::Past
             | Self::Unreachable(_)

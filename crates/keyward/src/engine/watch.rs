@@ -157,7 +157,9 @@ impl Resources {
         if self.is_read {
             let namespace = object.namespace().unwrap_or_default();
             let version = object.resource_version().unwrap_or_default();
-            wake_users(world, &Input::all(&namespace, &self.resource), &version);
+            let all = Input::all(&namespace, &self.resource);
+            world.inputs.seen_one_of(all.clone(), &version);
+            wake_users(world, &all, &version);
             let one = Input::one(&namespace, &self.resource, &object.name_any());
             wake_users(world, &one, &version);
         }
@@ -284,7 +286,10 @@ fn owners_named(world: &World, metadata: &ObjectMeta) -> Vec<Key> {
         name: name.to_owned(),
         departed: None,
     };
-    let all = || world.controllers.iter().enumerate();
+    let all = || {
+        let all = world.controllers.iter().enumerate();
+        all.filter(|(_, one)| one.makes_secrets())
+    };
     let owners = metadata.owner_references.iter().flatten();
     let named: Vec<Key> = owners
         .filter(|owner| owner.uid == *uid)

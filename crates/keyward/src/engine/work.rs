@@ -138,7 +138,7 @@ impl Engine {
             }
         }
         passes.end(world).await;
-        lease::release(&world.client, &lease).await;
+        lease::step_down(&world.client, &lease).await;
     }
 
     async fn lead(&self, stop: &CancellationToken, passes: &Passes) {
@@ -235,5 +235,26 @@ mod tests {
         assert!(sleep <= Duration::from_mins(1), "{sleep:?}");
         assert!(sleep_of(now, None) <= Duration::from_mins(1));
         assert_eq!(sleep_of(deadline, Some(now)), Duration::ZERO);
+    }
+
+    /// What was put off by a clock that was three hours ahead is looked at when the clock is right.
+    #[test]
+    fn a_clock_that_was_ahead_makes_nothing_late_by_more_than_a_minute() {
+        let now: Timestamp = "2026-03-01T12:00:00Z".parse().expect("a time");
+        let ahead = later(now, SignedDuration::from_hours(3));
+        let queue = Queue::new(1);
+        let key = super::super::Key {
+            controller: 0,
+            namespace: "a".to_owned(),
+            name: "b".to_owned(),
+            departed: None,
+        };
+        let soon = later(ahead, SignedDuration::from_secs(30));
+        queue.due(ahead);
+        queue.remember(key, soon);
+        assert_eq!(queue.due(ahead), Some(soon));
+        assert_eq!(queue.load().1, 0);
+        assert_eq!(queue.due(now), None);
+        assert_eq!(queue.load().1, 1);
     }
 }

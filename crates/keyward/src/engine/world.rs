@@ -13,7 +13,7 @@ use sources::{Source, SourceError};
 use super::controller::Controller;
 use super::inputs::Dependents;
 use super::lease::{Leadership, LeaseOptions};
-use super::limits::{Lane, Limits, Paused, Place};
+use super::limits::{Lane, Limits, Paused, Permit};
 use super::logins::Logins;
 use super::queue::Queue;
 use super::readiness::Readiness;
@@ -28,8 +28,8 @@ use crate::telemetry::{Push, Telemetry};
 #[derive(Debug, Clone)]
 pub struct Options {
     pub scope: Scope,
-    /// Resources of one namespace that are worked on at once at one issuer. Most of them wait, for a place there or at the
-    /// API server. A namespace or an issuer may have twice as many, all together eight times as many.
+    /// Resources of one namespace that are worked on at once at one issuer. Most of them wait, for a permit there or at
+    /// the API server. A namespace or an issuer may have twice as many, all together eight times as many.
     pub concurrency: usize,
     /// Requests under way per issuer.
     pub per_issuer: usize,
@@ -157,7 +157,7 @@ impl World {
         act: &'static str,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, Fault> {
-        let _place = self.limits.enter_api_server().await;
+        let _permit = self.limits.enter_api_server().await;
         match tokio::time::timeout(self.options.effect_timeout, request).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => Err(Fault::of(act, &error)),
@@ -172,7 +172,7 @@ impl World {
         act: &'static str,
         request: impl Future<Output = Result<T, SourceError>>,
     ) -> Result<T, Trouble> {
-        let _place = self.place_at(source, act, Lane::Other).await?;
+        let _permit = self.permit_at(source, act, Lane::Other).await?;
         self.at_issuer_unlimited(source, act, request).await
     }
 
@@ -186,27 +186,28 @@ impl World {
     ) -> Result<T, Trouble> {
         this_pass::comes_to(place, |key, must| self.queue.comes_to(key, place, must)).await;
         let entered = self.limits.enter(place, login, Lane::Other, self.now());
-        let _place = entered.await.map_err(|paused| sent_away(act, paused))?;
+        let _permit = entered.await.map_err(|paused| sent_away(act, paused))?;
         self.ask((place, login), act, request).await
     }
 
-    /// Waits for a place at an issuer. What must not be begun too late is judged after that, and then asked for with
-    /// [`World::at_issuer_unlimited`] while the place is kept.
-    pub async fn place_at(
+    /// Waits for a permit at an issuer. What must not be begun too late is judged after that, and then asked for with
+    /// [`World::at_issuer_unlimited`] while the permit is kept.
+    pub async fn permit_at(
         &self,
         source: &Arc<dyn Source>,
         act: &'static str,
         lane: Lane,
-    ) -> Result<Place, Trouble> {
+    ) -> Result<Permit, Trouble> {
         let (place, login) = (source.place(), source.login_name());
         let entered = self.limits.enter(place, login, lane, self.now()).await;
         entered.map_err(|paused| sent_away(act, paused))
     }
 
-    /// As [`World::at_issuer`], for who has a place already and for what is no load on the issuer while it waits.
+    /// As [`World::at_issuer`], for a caller that has a permit already, and for what is no load on the issuer while it
+    /// waits.
     ///
-    /// *Guarantees:* nothing is sent while the issuer has asked this login to wait. Its "wait" to this request is a "wait"
-    /// to all that follow with the same login; to a second login, one for all.
+    /// *Guarantees:* nothing is sent while the issuer has asked this login to wait. Its "wait" to this request is a
+    /// "wait" to all that follow with the same login; to a second login, one for all.
     pub async fn at_issuer_unlimited<T>(
         &self,
         source: &Arc<dyn Source>,
@@ -243,7 +244,7 @@ impl World {
             && trouble.kind == TroubleKind::Throttled
             && let Some(wait) = trouble.wait
         {
-            self.limits.close(place, login, self.now(), wait);
+            self.limits.pause(place, login, self.now(), wait);
         }
         self.telemetry.issuer_request(
             act,
@@ -253,7 +254,7 @@ impl World {
         result
     }
 
-    /// What wakes a resource that is no more.
+    /// What wakes a resource that no longer exists.
     pub fn forget(&self, key: &Key) {
         self.inputs.forget(key);
         self.taken_names.forget(key);
@@ -265,7 +266,7 @@ impl World {
         self.leadership.lasts(Duration::ZERO)
     }
 
-    /// Why the lease cannot be had, where it is not for another having it.
+    /// Why the lease cannot be acquired, unless another replica has it.
     pub fn trouble_with_lease(&self) -> Option<String> {
         self.leadership.trouble()
     }
@@ -279,7 +280,7 @@ impl World {
     /// soon as one is late by a sixth.
     ///
     /// A request that takes longer than that may be under way when somebody else leads. That is the case of a process
-    /// that died in the midst of it, which the rules expect: what it makes bears a mark, and what it ends is over.
+    /// that died half-way, which the rules expect: what it makes bears a mark, and what it ends is over.
     /// Everything else that a pass writes is refused if somebody else wrote before, or creates a Secret under a name that
     /// only its version has.
     pub fn may_begin(&self, act: &'static str) -> Result<(), Fault> {

@@ -13,14 +13,13 @@ use serde_json::{Value, json};
 
 use super::effects::{Hands, perform};
 use super::plan::{News, Own, Plan};
-use crate::engine::About;
 use crate::engine::controller::{Context, Controller, Outcome, Thought};
 use crate::engine::events::{self, Note};
 use crate::engine::reader::Reader;
 use crate::engine::rights::Right;
 use crate::engine::telling::{self, Told};
 use crate::engine::trouble::Fault;
-use crate::engine::{names, resources};
+use crate::engine::{About, Tells, names, resources};
 
 /// More effects than any plan needs in one go; beyond this the pass yields and is taken up again.
 const MOST_EFFECTS: usize = 64;
@@ -111,9 +110,11 @@ impl<P: Projection> Projecting<P> {
         }
         let mut reader = Reader::reaching(world, &key.namespace, self.reaches());
         let seen = self.0.look(object, &mut reader).await;
-        let (inputs, _) = reader.finish();
-        world.inputs.depends_on(key, &inputs);
-        context.horizon.inputs = inputs;
+        let awaited = reader.finish_into(context.horizon)?;
+        world.inputs.depends_on(key, &context.horizon.inputs);
+        for missed in world.waiting.set(key, &awaited) {
+            world.queue.sighted(key, missed);
+        }
         let seen = seen?;
         let plan = self.0.plan(&seen, world.now());
         Ok((Some(seen), plan))
@@ -155,8 +156,15 @@ impl<P: Projection> Projecting<P> {
         status: Value,
     ) -> Result<(), Fault> {
         let about = self.0.about();
-        let what = (about.condition, about.owned);
-        telling::tell(context, object, what, told, status).await
+        match about.tells {
+            Tells::Status => {
+                let what = (about.condition, about.owned);
+                telling::tell(context, object, what, told, status).await
+            }
+            Tells::Annotation(annotation) => {
+                telling::annotate(context, object, annotation, told, status).await
+            }
+        }
     }
 }
 
@@ -215,9 +223,13 @@ impl<P: Projection> Controller for Projecting<P> {
                 Read::Is(object) => object,
                 Read::NotOurs => {
                     world.forget(key);
+                    world.waiting.set(key, &[]);
                     return Ok(Outcome::Done);
                 }
-                Read::NotThere => return Ok(resources::not_there(context)),
+                Read::NotThere => {
+                    world.waiting.set(key, &[]);
+                    return Ok(resources::not_there(context));
+                }
             };
             let (_, plan) = match self.think(context, &object).await {
                 Err(fault @ Fault::Refused { .. }) => {

@@ -11,7 +11,8 @@ use kube::api::{
 };
 use serde_json::json;
 
-use super::plan::{Copying, Effect, Target};
+use super::edit::merge_patch;
+use super::plan::{Change, Copying, Effect, Target};
 use crate::engine::controller::{Context, Controller};
 use crate::engine::names;
 use crate::engine::trouble::Fault;
@@ -36,6 +37,7 @@ pub(super) async fn perform(hands: &Hands<'_>, effect: &Effect) -> Result<(), Fa
         Effect::Copy(copying) => hands.copy(copying).await,
         Effect::Hold { secret, by } => hands.hold(secret, by).await,
         Effect::LetGo { secret, by } => hands.let_go(secret, by).await,
+        Effect::Edit { changes } => hands.edit(changes).await,
         Effect::Guard => hands.guard().await,
         Effect::Unguard => hands.unguard().await,
     }
@@ -154,22 +156,66 @@ impl Hands<'_> {
         Ok(())
     }
 
-    /// *Guarantees:* the Secret that was seen is held, and by the API server's own rule not if it was being deleted. *If it
-    /// dies here:* it is held, or nothing relies on it yet. *Safe to repeat because* a changed Secret refuses it.
+    /// *Guarantees:* the very Secret that was seen is held, whoever else holds it, and by the API server's own rule not if
+    /// it is being deleted. *If it dies here:* it is held, or nothing relies on it yet. *Safe to repeat because* holding
+    /// twice is holding.
     async fn hold(&self, secret: &Target, by: &str) -> Result<(), Fault> {
-        let mut finalizers = secret.finalizers.clone();
-        finalizers.push(by.to_owned());
-        self.set_finalizers("holding a Secret", secret, &finalizers)
+        let act = "holding a Secret";
+        let held = self.change_holders(act, secret, "finalizers", by).await;
+        match held {
+            // It is being deleted by now.
+            Err(Fault::Refused { code: 422, .. }) => Err(Fault::Outrun(act)),
+            held => held,
+        }
+    }
+
+    /// *Guarantees:* only this finalizer goes, and only off the very Secret that was seen. *If it dies here:* it is off, or
+    /// is taken off the next time. *Safe to repeat because* what is off stays off.
+    async fn let_go(&self, secret: &Target, by: &str) -> Result<(), Fault> {
+        let off = "$deleteFromPrimitiveList/finalizers";
+        self.change_holders("letting a Secret go", secret, off, by)
             .await
     }
 
-    /// *Guarantees:* only this finalizer goes. *If it dies here:* it is off, or is taken off the next time. *Safe to repeat
-    /// because* a changed Secret refuses it.
-    async fn let_go(&self, secret: &Target, by: &str) -> Result<(), Fault> {
-        let finalizers = secret.finalizers.iter().filter(|one| *one != by);
-        let finalizers: Vec<String> = finalizers.cloned().collect();
-        self.set_finalizers("letting a Secret go", secret, &finalizers)
-            .await
+    /// Many may hold one Secret, and each changes its own entry only: a list that is replaced as a whole would have them
+    /// all wait for one another.
+    async fn change_holders(
+        &self,
+        act: &'static str,
+        secret: &Target,
+        how: &str,
+        by: &str,
+    ) -> Result<(), Fault> {
+        let patch = json!({ "metadata": { "uid": secret.uid, how: [by] } });
+        let api = self.api_of(act, secret)?;
+        let params = PatchParams {
+            field_manager: Some(self.manager()),
+            ..PatchParams::default()
+        };
+        let strategic = Patch::Strategic(&patch);
+        let written = api.patch_metadata(&secret.name, &params, &strategic);
+        self.context.world.timed(act, written).await?;
+        Ok(())
+    }
+
+    /// *Guarantees:* only these places change, all of them at once, and only if nobody wrote to the resource since. *If it
+    /// dies here:* they are changed, or are changed the next time. *Safe to repeat because* a changed resource refuses it.
+    async fn edit(&self, changes: &[Change]) -> Result<(), Fault> {
+        let act = "editing the resource";
+        let own = Target::of(self.controller.resource(), self.object);
+        let object = serde_json::to_value(self.object).map_err(|_| Fault::Outrun(act))?;
+        let mut patch = merge_patch(&object, changes);
+        patch["metadata"]["uid"] = json!(own.uid);
+        patch["metadata"]["resourceVersion"] = json!(own.resource_version);
+        let api = self.api_of(act, &own)?;
+        let params = PatchParams {
+            field_manager: Some(self.manager()),
+            ..PatchParams::default()
+        };
+        let merge = Patch::Merge(&patch);
+        let written = api.patch_metadata(&own.name, &params, &merge);
+        self.context.world.timed(act, written).await?;
+        Ok(())
     }
 
     /// *Guarantees:* from now on the resource is not gone before we let it. *If it dies here:* nothing was done elsewhere yet.

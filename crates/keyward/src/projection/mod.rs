@@ -5,8 +5,9 @@
 //! looked at anew, so that a pass which dies between any two requests is taken up by the next one from whatever it left.
 
 mod controller;
+mod edit;
 mod effects;
 mod plan;
 
 pub use controller::{Projecting, Projection};
-pub use plan::{Copying, Effect, News, Own, Plan, SecretSeen, Target};
+pub use plan::{Change, Copying, Effect, News, Own, Plan, SecretSeen, Target};

@@ -100,6 +100,15 @@ impl Plan {
         }
     }
 
+    /// The same, with a word on what is waited for.
+    #[must_use]
+    pub fn with_detail(mut self, detail: &str) -> Self {
+        if let Some(wait) = self.waits.last_mut() {
+            detail.clone_into(&mut wait.detail);
+        }
+        self
+    }
+
     pub(super) fn is_calm(&self) -> bool {
         self.next.is_none() && self.because.severity() == Severity::Calm
     }
@@ -107,7 +116,7 @@ impl Plan {
     pub(super) fn told(&self) -> Told {
         let on: Vec<Holder> = self.waits.iter().flat_map(|wait| wait.on.clone()).collect();
         let details = self.waits.iter().map(|wait| wait.detail.as_str());
-        let details: Vec<&str> = details.filter(|text| !text.is_empty()).collect();
+        let details: Vec<&str> = details.filter(|detail| !detail.is_empty()).collect();
         Told::of(self.because, &on, &details.join("; "))
     }
 }
@@ -230,6 +239,15 @@ pub struct Copying {
     pub beside_others: bool,
 }
 
+/// One place of the resource itself, and what is to stand there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// A JSON pointer. What it leads through is made where it is not there.
+    pub path: String,
+    /// Null: nothing.
+    pub to: Value,
+}
+
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum Effect {
@@ -254,6 +272,10 @@ pub enum Effect {
     LetGo {
         secret: Target,
         by: String,
+    },
+    /// Changes these places of the resource itself, and no others.
+    Edit {
+        changes: Vec<Change>,
     },
     /// Puts our finalizer on the resource itself.
     Guard,
@@ -324,6 +346,7 @@ impl Effect {
             Self::Copy(_) => "Copy",
             Self::Hold { .. } => "Hold",
             Self::LetGo { .. } => "LetGo",
+            Self::Edit { .. } => "Edit",
             Self::Guard => "Guard",
             Self::Unguard => "Unguard",
         }

@@ -7,11 +7,12 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
-use lifecycle::{Because, Known, Owner, Refusal, Severity, Trouble, Wait};
+use lifecycle::{Because, Known, Owner, Severity, Trouble, Wait};
 use serde_json::{Value, json};
 use sources::Things;
 
 use super::decide::{Act, Next, Record, Seen, Wish, decide};
+use crate::engine::conditions;
 use crate::engine::controller::{Context, Controller, Outcome, Thought};
 use crate::engine::reader::Reader;
 use crate::engine::rights::Right;
@@ -38,8 +39,19 @@ pub trait Remote: Send + Sync + fmt::Debug + 'static {
     /// The annotation in which the id is written down.
     fn record(&self) -> &'static str;
 
-    /// What the spec asks for. The id is made from the uid of the resource, or from what cannot change.
-    fn wanted(&self, object: &DynamicObject, owner: &Owner) -> Result<Wish, Refusal>;
+    /// The controller that keeps credentials of it, where one does.
+    fn credentials(&self, _object: &DynamicObject) -> Option<Credentials> {
+        None
+    }
+
+    /// What the spec asks for, with what it refers to. The id is made from the uid of the resource, or from what cannot
+    /// change. Of a resource that is leaving no more is asked than whether the thing is to stay.
+    async fn wanted(
+        &self,
+        object: &DynamicObject,
+        owner: &Owner,
+        reader: &mut Reader<'_>,
+    ) -> Result<Wish, Closed>;
 
     /// Reads what the issuer is reached with. No request to it is made here.
     async fn open(
@@ -49,9 +61,18 @@ pub trait Remote: Send + Sync + fmt::Debug + 'static {
     ) -> Result<Arc<dyn Things>, Closed>;
 
     /// What status says of it, beside conditions.
-    fn status(&self, _seen: &Seen) -> Value {
+    fn status(&self, _object: &DynamicObject, _seen: &Seen, _told: &Told) -> Value {
         Value::Null
     }
+}
+
+/// Another controller on the same resources, which keeps credentials of the thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Credentials {
+    /// As long as this is on the resource, they are not all gone.
+    pub finalizer: &'static str,
+    /// What must be true before all is well; `None`: it is to have none.
+    pub condition: Option<&'static str>,
 }
 
 /// A remote thing that is kept as its resource asks for.
@@ -72,6 +93,9 @@ impl<R: Remote> Keeping<R> {
         let (world, key) = (context.world, context.key);
         let mut reader = Reader::new(world, &key.namespace);
         let opened = self.0.open(object, &mut reader).await;
+        reader.go_home();
+        let owner = owner(context, object);
+        let wish = self.0.wanted(object, &owner, &mut reader).await;
         let (inputs, _) = reader.finish();
         world.inputs.depends_on(key, &inputs);
         context.horizon.inputs = inputs;
@@ -80,12 +104,25 @@ impl<R: Remote> Keeping<R> {
             Err(Closed::Refused(refusal)) => (None, Some(refusal)),
             Err(Closed::Fault(fault)) => return Err(fault),
         };
+        let wish = match wish {
+            Ok(wish) => Ok(wish),
+            Err(Closed::Refused(refusal)) => Err(refusal),
+            Err(Closed::Fault(fault)) => return Err(fault),
+        };
         let noted = object.annotations().get(self.0.record());
+        let others = self.0.credentials(object);
+        let has = |others: Credentials| {
+            object
+                .finalizers()
+                .iter()
+                .any(|one| one == others.finalizer)
+        };
         let seen = Seen {
             own: Own::of(object, self.0.about().finalizer),
             suspended: names::is_suspended(&object.metadata),
             record: noted.and_then(|text| serde_json::from_str(text).ok()),
-            wish: self.0.wanted(object, &owner(context, object)),
+            credentials: others.is_some_and(has),
+            wish,
             closed,
             found: Known::NotAsked,
             blockers: Known::NotAsked,
@@ -142,6 +179,14 @@ impl<R: Remote> Keeping<R> {
                 let record = Record {
                     of: seen.own.uid.clone(),
                     id: wish.id.clone(),
+                    clears: None,
+                };
+                self.write_down(context, object, Some(&record)).await?;
+            }
+            (Act::Clear(clears), _, Some(record), _) => {
+                let record = Record {
+                    clears: Some(clears),
+                    ..record.clone()
                 };
                 self.write_down(context, object, Some(&record)).await?;
             }
@@ -158,7 +203,7 @@ impl<R: Remote> Keeping<R> {
                 let removed = things.remove(&record.id, &owner);
                 return Ok(at(context, things, "remove", removed).await);
             }
-            (Act::Record | Act::Put | Act::Remove, ..) => {
+            (Act::Record | Act::Put | Act::Clear(_) | Act::Remove, ..) => {
                 return Err(Fault::Outrun("acting on a thing"));
             }
         }
@@ -197,6 +242,11 @@ impl<R: Remote> Controller for Keeping<R> {
         self.0.about().neighbours.clone()
     }
 
+    /// Where another controller makes some for the same resource, they are that one's business.
+    fn makes_secrets(&self) -> bool {
+        false
+    }
+
     fn rights(&self) -> Vec<Right> {
         self.0.about().all_rights()
     }
@@ -222,16 +272,21 @@ impl<R: Remote> Controller for Keeping<R> {
                 observed => observed?,
             };
             loop {
+                let owner = owner(context, &object);
                 let asked = match (decide(&seen), &things, &seen.record, &seen.wish) {
                     (Next::Look, Some(things), Some(record), _) => {
-                        let owner = owner(context, &object);
                         let look = things.look(&record.id, &owner);
                         let found = at(context, things, "look", look).await;
                         seen.found = found.map_or_else(Known::Failed, Known::Is);
                         true
                     }
                     (Next::Blockers, Some(things), Some(record), _) => {
-                        let blockers = at(context, things, "blockers", things.blockers(&record.id));
+                        let blockers = at(
+                            context,
+                            things,
+                            "blockers",
+                            things.blockers(&record.id, &owner),
+                        );
                         seen.blockers = blockers.await.map_or_else(Known::Failed, Known::Is);
                         true
                     }
@@ -282,6 +337,17 @@ impl<R: Remote> Keeping<R> {
         Err(fault)
     }
 
+    /// Why not all is well although the thing is: what its credentials say of themselves.
+    fn unready_credentials(&self, object: &DynamicObject) -> Option<String> {
+        let condition = self.0.credentials(object)?.condition?;
+        let said = conditions::of(object.data.get("status"));
+        match said.iter().find(|one| one["type"] == condition) {
+            Some(one) if one["status"] == "True" => None,
+            Some(one) => Some(one["message"].as_str().unwrap_or_default().to_owned()),
+            None => Some(String::new()),
+        }
+    }
+
     async fn rest(
         &self,
         context: &mut Context<'_>,
@@ -300,10 +366,14 @@ impl<R: Remote> Keeping<R> {
             context.world.forget(context.key);
             return Ok(Outcome::Done);
         }
-        let told = Told::of(because, &on, &detail);
+        let told = match (because.severity(), self.unready_credentials(object)) {
+            (Severity::Calm, Some(why)) => Told::of(Because::CredentialsNotReady, &[], &why),
+            _ => Told::of(because, &on, &detail),
+        };
         let about = self.0.about();
         let what = (about.condition, about.owned);
-        telling::tell(context, object, what, &told, self.0.status(seen)).await?;
+        let status = self.0.status(object, seen, &told);
+        telling::tell(context, object, what, &told, status).await?;
         let pause = match &seen.failed {
             Some(Trouble {
                 wait: Some(wait), ..

@@ -1,5 +1,7 @@
 //! What follows from what was seen. Pure; the order of the checks is the policy.
 
+use kube::ResourceExt;
+use kube::api::DynamicObject;
 use lifecycle::{Because, Holder, Known, Refusal, Trouble};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,6 +25,27 @@ pub struct Record {
     /// The uid of the resource that it is about: on a copy it counts for nothing.
     pub of: String,
     pub id: ThingId,
+    /// Its credentials may leave, and on what terms: nothing keeps it any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clears: Option<Clears>,
+}
+
+/// On what terms the credentials of a leaving thing leave before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Clears {
+    /// They are ended at the issuer.
+    ToEnd,
+    /// There is no issuer any more to end them at.
+    IssuerGone,
+}
+
+impl Record {
+    /// What stands in this annotation, if it is about this very resource.
+    pub fn on(object: &DynamicObject, annotation: &str) -> Option<Self> {
+        let text = object.annotations().get(annotation)?;
+        let record: Self = serde_json::from_str(text).ok()?;
+        (Some(&record.of) == object.uid().as_ref()).then_some(record)
+    }
 }
 
 /// Everything that the decision needs.
@@ -32,6 +55,8 @@ pub struct Seen {
     pub suspended: bool,
     pub record: Option<Record>,
     pub wish: Result<Wish, Refusal>,
+    /// Another controller keeps credentials of it, and has its finalizer on the resource.
+    pub credentials: bool,
     /// Why its issuer cannot be reached.
     pub closed: Option<Refusal>,
     pub found: Known<Option<Found>>,
@@ -45,6 +70,8 @@ pub enum Act {
     /// Writes the id down, together with our finalizer.
     Record,
     Put,
+    /// Writes down that its credentials may leave: nothing keeps the thing itself.
+    Clear(Clears),
     Remove,
     /// Takes our finalizer and the record off.
     Unguard,
@@ -132,33 +159,58 @@ fn leave(seen: &Seen, record: Option<&Record>) -> Next {
     if !seen.own.guarded {
         return Next::rest(Because::NotOurs);
     }
-    if record.is_none() {
+    let Some(record) = record else {
         return Next::Do(Act::Unguard);
-    }
+    };
     match &seen.wish {
-        Ok(wish) if wish.keep => return Next::Do(Act::Unguard),
+        Ok(wish) if wish.keep => return after_its_credentials(seen, record, Act::Unguard),
         Ok(_) => {}
         // Whether it is to stay cannot be read: nothing is destroyed because of a slip of the pen.
         Err(refusal) => return Next::refused(refusal),
     }
-    if let Some(refusal) = &seen.closed {
-        return Next::refused(refusal);
+    match &seen.closed {
+        Some(refusal) if refusal.because == Because::IssuerGone => {
+            return after_its_credentials(seen, record, Act::Unguard);
+        }
+        Some(refusal) => return Next::refused(refusal),
+        None => {}
     }
     match &seen.found {
         Known::NotAsked => Next::Look,
         Known::Failed(trouble) => Next::trouble(trouble),
-        Known::Is(None) => Next::Do(Act::Unguard),
-        Known::Is(Some(found)) if !found.ours => Next::Do(Act::Unguard),
+        Known::Is(None) => after_its_credentials(seen, record, Act::Unguard),
+        Known::Is(Some(found)) if !found.ours => after_its_credentials(seen, record, Act::Unguard),
         Known::Is(Some(_)) => match &seen.blockers {
             Known::NotAsked => Next::Blockers,
             Known::Failed(trouble) => Next::trouble(trouble),
-            Known::Is(blockers) if blockers.is_empty() => Next::Do(Act::Remove),
+            Known::Is(blockers) if blockers.is_empty() => {
+                after_its_credentials(seen, record, Act::Remove)
+            }
             Known::Is(blockers) => Next::Rest {
                 because: Because::RemovalBlocked,
                 detail: String::new(),
                 on: blockers.clone(),
             },
         },
+    }
+}
+
+/// Credentials go before what they are credentials of, and not before nothing else keeps that: whoever has to clear away what
+/// does may need them.
+fn after_its_credentials(seen: &Seen, record: &Record, act: Act) -> Next {
+    if !seen.credentials {
+        return Next::Do(act);
+    }
+    let gone = |refusal: &Refusal| refusal.because == Because::IssuerGone;
+    let clears = if seen.closed.as_ref().is_some_and(gone) {
+        Clears::IssuerGone
+    } else {
+        Clears::ToEnd
+    };
+    if record.clears == Some(clears) {
+        Next::rest(Because::CredentialsFirst)
+    } else {
+        Next::Do(Act::Clear(clears))
     }
 }
 
@@ -199,7 +251,9 @@ mod tests {
             record: Some(Record {
                 of: "u".into(),
                 id: id.clone(),
+                clears: None,
             }),
+            credentials: false,
             wish: Ok(Wish {
                 id,
                 thing: json!({ "size": 1 }),
@@ -226,8 +280,56 @@ mod tests {
         seen.record = Some(Record {
             of: "the original".into(),
             id: "a".into(),
+            clears: None,
         });
         assert_eq!(decide(&seen), Next::Do(Act::Record), "a copied record");
+    }
+
+    #[test]
+    fn credentials_leave_once_nothing_keeps_the_thing_and_before_it_does() {
+        let mut leaving = seen(true, thing(true, 1));
+        leaving.credentials = true;
+        leaving.blockers = Known::Is(vec!["1 bucket".into()]);
+        assert!(matches!(
+            decide(&leaving),
+            Next::Rest {
+                because: Because::RemovalBlocked,
+                ..
+            }
+        ));
+        leaving.blockers = Known::Is(Vec::new());
+        assert_eq!(decide(&leaving), Next::Do(Act::Clear(Clears::ToEnd)));
+        leaving.record.as_mut().unwrap().clears = Some(Clears::ToEnd);
+        assert!(matches!(
+            decide(&leaving),
+            Next::Rest {
+                because: Because::CredentialsFirst,
+                ..
+            }
+        ));
+        leaving.credentials = false;
+        assert_eq!(decide(&leaving), Next::Do(Act::Remove));
+    }
+
+    #[test]
+    fn an_issuer_that_is_gone_for_good_keeps_nobody() {
+        let mut leaving = seen(true, Known::NotAsked);
+        leaving.closed = Some(Refusal {
+            because: Because::IssuerGone,
+            detail: String::new(),
+        });
+        leaving.credentials = true;
+        assert_eq!(decide(&leaving), Next::Do(Act::Clear(Clears::IssuerGone)));
+        leaving.credentials = false;
+        assert_eq!(decide(&leaving), Next::Do(Act::Unguard));
+        leaving.own.leaving = false;
+        assert!(matches!(
+            decide(&leaving),
+            Next::Rest {
+                because: Because::IssuerGone,
+                ..
+            }
+        ));
     }
 
     #[test]

@@ -6,5 +6,5 @@
 mod controller;
 mod decide;
 
-pub use controller::{Keeping, Remote};
-pub use decide::{Act, Next, Record, Seen, Wish, decide};
+pub use controller::{Credentials, Keeping, Remote};
+pub use decide::{Act, Clears, Next, Record, Seen, Wish, decide};

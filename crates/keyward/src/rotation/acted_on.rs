@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use lifecycle::Facts;
 
 /// The facts that a pass has acted on. What is done next follows from the facts: a pass that comes back to some of these
-/// would do the same again, for ever.
+/// would do the same again, forever.
 #[derive(Default)]
 pub(super) struct ActedOn(Vec<Facts>);
 

@@ -59,7 +59,7 @@ fn written_annotations(secret: &Secret) -> Option<BTreeMap<String, String>> {
 }
 
 /// Writes those that are asked for and takes off those that no longer are. What somebody else has put in the place of
-/// one of these is his.
+/// one of these is theirs.
 pub(super) fn put_annotations(secret: &mut Secret, wanted: &BTreeMap<String, String>) {
     let before = written_annotations(secret).unwrap_or_default();
     let annotations = secret.annotations_mut();

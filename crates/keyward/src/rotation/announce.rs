@@ -6,11 +6,11 @@ use lifecycle::{
 use serde_json::Value;
 
 use super::events::{self, Happening, Note};
+use super::failures::Failure;
 use super::observe::Observation;
-use super::uncounted::Failure;
 use crate::engine::conditions;
 
-/// What people ask about afterwards: a new version, the end of an old one, trouble. Said once the step is done.
+/// What people ask about afterwards: a new version, the end of an old one, trouble. Reported once the step is done.
 pub(super) fn of_step(observed: &Observation, step: &Step, decision: &Decision) -> Option<Note> {
     let because = decision.because;
     let before = observed.ledger();
@@ -101,7 +101,7 @@ pub(super) fn stalled(observed: &Observation, view: &View) -> Option<Note> {
     observed.kind.voice().tells(&observed.object, &stalled)
 }
 
-/// Something failed that there is no ledger to write into. What never worked once is told like what did.
+/// Something failed that no ledger can hold yet. What never worked is reported like what once did.
 pub(super) fn failed(observed: &Observation, failure: &Failure) -> Option<Note> {
     let failed = Happening::Failed {
         purpose: failure.purpose,
@@ -111,10 +111,10 @@ pub(super) fn failed(observed: &Observation, failure: &Failure) -> Option<Note> 
     observed.kind.voice().tells(&observed.object, &failed)
 }
 
-/// Failures in a row of which each is told: as long as the pauses between them grow.
+/// Failures in a row that are each reported: as long as the pauses between them grow.
 const ALL_TOLD: u32 = 6;
 
-/// What fails once a minute for the same reason is not told once a minute: the condition says it all the time.
+/// What fails once a minute for the same reason is not reported once a minute: the condition says it all the time.
 const TOLD_AGAIN: u32 = 10;
 
 fn is_news(before: &LedgerState, after: &Ledger, purpose: Purpose) -> bool {

@@ -1,5 +1,5 @@
-//! Which credentials a Secret of ours records, now and before: what bears no mark at its issuer is this resource's only
-//! by such a record.
+//! Which credentials a Secret of ours records, now and earlier: what has no mark at its issuer is this resource's only
+//! because of such a record.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;

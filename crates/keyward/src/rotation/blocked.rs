@@ -1,4 +1,4 @@
-//! What is said of a step that did not take: what it was about, and whose move it is.
+//! What is said of a step that failed: what it was about, and who has to act.
 
 use kube::ResourceExt;
 use lifecycle::{Because, Delivery, IssuedId, Step, Trouble, TroubleKind, Version};
@@ -32,7 +32,7 @@ pub(super) fn trouble_with(observed: &Observation, step: &Step, fault: &Fault) -
         ..fault.to_trouble()
     };
     if matches!(fault, Fault::Outrun(_)) {
-        // Nothing of somebody else's stands there: he is only always faster.
+        // Nobody else's object is there: somebody is just always faster.
         return Trouble {
             kind: TroubleKind::Cluster,
             because: Some(Because::Outrun),

@@ -87,7 +87,7 @@ pub(super) async fn claim(
             tried
         }
         Err(Fault::Outrun(_)) => {
-            take_over(world, observed, &target, &wish, version, with_its_value).await
+            adopt(world, observed, &target, &wish, version, with_its_value).await
         }
         Err(fault) => Err(fault),
     }
@@ -119,7 +119,7 @@ async fn try_dry(
 }
 
 /// A Secret that is not ours stands there. Only its owner's word, on the Secret itself, makes it ours.
-async fn take_over(
+async fn adopt(
     world: &World,
     observed: &mut Observation,
     target: &SecretName,

@@ -22,7 +22,7 @@ use crate::engine::trouble::Fault;
 use crate::engine::world::World;
 
 /// When the remains of a departed resource are looked for, after its end.
-const AFTERLIFE: [SignedDuration; 2] =
+const LOOKS_AFTER_ITS_END: [SignedDuration; 2] =
     [SignedDuration::from_mins(1), SignedDuration::from_mins(10)];
 
 /// One Secret at a time: nothing is deleted by a selector.
@@ -55,7 +55,7 @@ impl Rotation {
     ) -> Result<Outcome, Fault> {
         let outcome = match ending {
             Ending::Rest { wake: None } if key.departed.is_some() => {
-                in_its_afterlife(world, key, memory)
+                after_its_end(world, key, memory)
             }
             Ending::Rest { wake } => Outcome::Rest { wake },
             Ending::Again => Outcome::Again,
@@ -65,7 +65,7 @@ impl Rotation {
                     last: memory.last.clone(),
                     ..Memory::default()
                 };
-                let first = later(world.now(), AFTERLIFE[0]);
+                let first = later(world.now(), LOOKS_AFTER_ITS_END[0]);
                 self.remember(world, departed(key, uid), remains, first);
                 Outcome::Rest { wake: None }
             }
@@ -82,8 +82,8 @@ impl Rotation {
         Ok(outcome)
     }
 
-    /// Looks for what resources of this name left that are not there, and puts it in line. `seen`: those of them that this
-    /// process saw itself. Of others it has only the word of a Secret.
+    /// Looks for what resources of this name left that are not there, and puts it in line. `seen`: those of them that
+    /// this process saw itself. Of others it has only the word of a Secret.
     async fn look_for_remains(
         &self,
         world: &World,
@@ -142,18 +142,18 @@ fn later(now: Timestamp, span: SignedDuration) -> Timestamp {
 }
 
 /// The next look for what a departed resource left, or the last one is over.
-fn in_its_afterlife(world: &World, key: &Key, memory: &mut Memory) -> Outcome {
-    let Some(span) = AFTERLIFE.get(memory.afterlife) else {
+fn after_its_end(world: &World, key: &Key, memory: &mut Memory) -> Outcome {
+    let Some(span) = LOOKS_AFTER_ITS_END.get(memory.looks_after_its_end) else {
         world.inputs.forget(key);
         return Outcome::Done;
     };
-    memory.afterlife += 1;
+    memory.looks_after_its_end += 1;
     Outcome::Rest {
         wake: Some(later(world.now(), *span)),
     }
 }
 
-/// What counts or wakes a resource that is no more.
+/// What counts or wakes a resource that no longer exists.
 fn forget(world: &World, key: &Key) {
     world.telemetry.rotations.forget(key);
     world.forget(key);

@@ -7,7 +7,7 @@ use lifecycle::{
 use super::observe::Observation;
 pub use crate::engine::events::{Note, normal, warning, worth_saying, write, write_or_fail};
 
-/// What people may be told of. Each kind has its own words for it, or none.
+/// What people may be told. Each kind has its own words for it, or none.
 #[derive(Debug, Clone, Copy)]
 pub enum Happening<'a> {
     /// A version is about to be made.

@@ -54,7 +54,7 @@ fn process(observed: &Observation, cluster: &Cluster) -> Process {
             id: fresh.id.clone(),
             maybe_stored: fresh.maybe_stored,
         }),
-        uncounted: observed.uncounted.with(inputs),
+        uncounted: observed.failures.with(inputs),
         ..observed.process.clone()
     }
 }
@@ -73,7 +73,7 @@ fn own_secrets(observed: &Observation, resource: Option<&Resource>) -> Vec<lifec
         {
             let asked_with = asked_with(observed, secret);
             one.intact = secrets::commitment_of(secret) == *chosen
-                && asked_with.is_none_or(|print| print == intent.print);
+                && asked_with.is_none_or(|fingerprint| fingerprint == intent.fingerprint);
         }
         Some(one)
     };
@@ -96,18 +96,21 @@ fn made_elsewhere(observed: &Observation, version: Version) -> bool {
     home.is_some_and(|home| access.place(&home) != access.place(&observed.object))
 }
 
-/// What a draft was to be asked for with, by the spec that it records: whoever may write it may write another, which leads
-/// elsewhere.
+/// What a draft was meant to be requested with, by the spec that it records: whoever may write it may write another,
+/// which leads elsewhere.
 fn asked_with(observed: &Observation, draft: &Secret) -> Option<Fingerprint> {
     let mut object = observed.object.clone();
     secrets::made_of(&draft.metadata)?.restore(observed.kind.as_ref(), &mut object);
     let wish = observed.kind.read(&object).wish;
-    Some(wish.map_or_else(|_| "".into(), |wish| observed.print_of(wish.print)))
+    Some(wish.map_or_else(
+        |_| "".into(),
+        |wish| observed.fingerprint_of(wish.fingerprint),
+    ))
 }
 
-/// What a Secret says of itself, but for its number where the ledger has that very Secret, or what is in it, under another:
-/// whoever may write the Secret may write a number. Which of them is right the issuer's mark tells. Until it does the
-/// ledger's word stands, for who holds the Secret holds that version.
+/// What a Secret says of itself, except its number where the ledger has that very Secret, or what is in it, under
+/// another: whoever may write the Secret may write a number. Which of them is right the issuer's mark tells. Until it
+/// does the ledger's word stands, for whoever holds the Secret holds that version.
 pub(super) fn as_recorded(
     observed: &Observation,
     ledger: Option<&Ledger>,
@@ -131,7 +134,8 @@ pub(super) fn as_recorded(
     Some(one)
 }
 
-/// What the annotation says, where it is about this resource. Ids that an earlier Keyward recorded by less are whole here.
+/// What the annotation says, where it is about this resource. Ids that an earlier Keyward recorded by less are whole
+/// here.
 pub(super) fn read_ledger(observed: &Observation) -> LedgerState {
     let note = observed.object.annotations().get(names::LEDGER);
     let anothers = |entry: &Entry| {
@@ -180,7 +184,7 @@ fn resource(observed: &Observation, ledger: LedgerState, delivery: Delivery) -> 
             .finalizers()
             .iter()
             .any(|finalizer| finalizer == observed.kind.finalizer()),
-        deleting: object.metadata.deletion_timestamp.is_some(),
+        deleting: observed.kind.is_leaving(object),
         leaving_since: object.metadata.deletion_timestamp.as_ref().map(|at| at.0),
         suspended: names::is_suspended(&object.metadata),
         mirrored,
@@ -212,9 +216,9 @@ fn wanted(
                 .kind
                 .due(&observed.object, ledger.current.as_ref()?)
         });
-    let inputs = Fingerprint::of([wish.print.as_str(), &observed.login]);
+    let inputs = Fingerprint::of([wish.fingerprint.as_str(), &observed.login]);
     Ok(Wanted {
-        print: observed.print_of(wish.print),
+        fingerprint: observed.fingerprint_of(wish.fingerprint),
         inputs,
         due,
         source: source(observed),
@@ -240,7 +244,7 @@ fn source(observed: &Observation) -> Option<Arc<str>> {
 impl Observation {
     /// What a credential must be. Where a person provides it, the provided Secret is part of that: a new one there is
     /// what a mint is elsewhere.
-    pub fn print_of(&self, wish: Fingerprint) -> Fingerprint {
+    pub fn fingerprint_of(&self, wish: Fingerprint) -> Fingerprint {
         match self.reading().issuer.minting {
             Minting::Provided => Fingerprint::of([wish.as_str(), &self.login]),
             Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::SelfRotating => {

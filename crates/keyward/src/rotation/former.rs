@@ -210,7 +210,7 @@ pub(super) async fn secrets_left(
     observed: &Observation,
 ) -> Result<Vec<Secret>, Fault> {
     let wanted = observed.wanted_former().filter(|former| !former.taken);
-    let leaves = observed.object.metadata.deletion_timestamp.is_some();
+    let leaves = observed.kind.is_leaving(&observed.object);
     let Some(former) = wanted.filter(|_| !leaves) else {
         return Ok(Vec::new());
     };
@@ -280,7 +280,7 @@ async fn lets_in(
 }
 
 /// A Secret of the former life, read as a version of this one.
-pub(super) fn inherited(observed: &Observation, secret: &Secret) -> Option<LeftVersion> {
+pub(super) fn left_version(observed: &Observation, secret: &Secret) -> Option<LeftVersion> {
     let former = observed.wanted_former()?;
     if secret.labels().get(names::OWNER_UID) != Some(&former.of.uid) {
         return None;
@@ -288,7 +288,7 @@ pub(super) fn inherited(observed: &Observation, secret: &Secret) -> Option<LeftV
     let stored = secrets::read(observed.kind.as_ref(), secret)?;
     Some(LeftVersion {
         id: stored.id?,
-        print: stored.print,
+        fingerprint: stored.fingerprint,
         minted: stored.minted?,
         expires: stored.expires,
         current: false,

@@ -16,9 +16,10 @@ use crate::engine::access::Access;
 use crate::engine::names;
 use crate::engine::reader::Reader;
 use crate::engine::rights::Right;
+use crate::engine::status::Owned;
 use crate::engine::trouble::Fault;
 
-/// What sets one kind apart: its spec, its status, its names. Everything else is the engine's.
+/// What is special about one kind: its spec, its status, its names. Everything else is the engine's.
 #[async_trait]
 pub trait Kind: Send + Sync + fmt::Debug {
     /// What is so of it whatever its resources say.
@@ -63,6 +64,11 @@ pub trait Kind: Send + Sync + fmt::Debug {
         _reader: &mut Reader<'_>,
     ) -> Result<Option<Refusal>, Fault> {
         Ok(None)
+    }
+
+    /// Whether its credentials are to be taken out of service: as a rule when the resource is being deleted.
+    fn leaves(&self, object: &DynamicObject) -> bool {
+        object.metadata.deletion_timestamp.is_some()
     }
 
     /// When the current version should be replaced.
@@ -111,6 +117,10 @@ pub struct About {
     pub finalizer: &'static str,
     /// Our finalizer on its Secrets.
     pub secret_finalizer: &'static str,
+    /// The type of its Secrets.
+    pub secret_type: &'static str,
+    /// Which part of status is ours.
+    pub owned: Owned,
     /// Annotations on a resource that say what its spec has no field for: where its issuer is, what becomes of it in the
     /// end. They are written down with each version, as its spec is.
     pub settings: &'static [&'static str],
@@ -128,6 +138,8 @@ impl About {
             metrics_source: None,
             finalizer: names::GUARD,
             secret_finalizer: names::GUARD,
+            secret_type: "Opaque",
+            owned: Owned::All,
             settings: &[],
             neighbours: Vec::new(),
             rights: Vec::new(),
@@ -150,6 +162,16 @@ impl dyn Kind + '_ {
 
     pub fn secret_finalizer(&self) -> &'static str {
         self.about().secret_finalizer
+    }
+
+    /// Whether its credentials are to be taken out of service. What is deleted and was never ours is left alone.
+    pub fn is_leaving(&self, object: &DynamicObject) -> bool {
+        let guarded = object
+            .finalizers()
+            .iter()
+            .any(|one| one == self.finalizer());
+        let deleted = object.metadata.deletion_timestamp.is_some();
+        self.leaves(object) || (deleted && !guarded)
     }
 
     pub fn settings(&self) -> &'static [&'static str] {
@@ -252,12 +274,12 @@ impl Reading {
 /// A spec that makes sense.
 #[derive(Debug, Clone)]
 pub struct Wish {
-    pub print: Fingerprint,
+    pub fingerprint: Fingerprint,
     /// For the source, in its own words.
     pub order: serde_json::Value,
     /// In place: the Secret to write.
     pub target: Option<SecretName>,
-    /// In place: a Secret of that name that is not ours may be taken over.
+    /// In place: a Secret of that name that is not ours may be adopted.
     pub adopt: bool,
     /// In place: the keys of that Secret that are ours. None: all of them.
     pub keys: Vec<String>,
@@ -269,7 +291,7 @@ pub struct Wish {
 #[derive(Debug, Clone)]
 pub struct LeftVersion {
     pub id: IssuedId,
-    pub print: Fingerprint,
+    pub fingerprint: Fingerprint,
     pub minted: Timestamp,
     pub expires: Option<Timestamp>,
     /// It is the one consumers are pointed at.

@@ -2,15 +2,15 @@
 
 use lifecycle::{Change, LedgerState, Purpose, Step};
 
+use super::failures::Failure;
 use super::observe::Observation;
-use super::uncounted::Failure;
 use crate::engine::world::World;
-use crate::telemetry::Counted;
+use crate::telemetry::RotationLabels;
 
 /// Who is counted here, if this kind's rotations are.
-fn counted(observed: &Observation) -> Option<Counted<'_>> {
+fn labels(observed: &Observation) -> Option<RotationLabels<'_>> {
     let source = observed.kind.about().metrics_source?;
-    (!observed.gone).then(|| Counted {
+    (!observed.gone).then(|| RotationLabels {
         key: observed.key(),
         kind: &observed.kind.resource().kind,
         source,
@@ -19,7 +19,7 @@ fn counted(observed: &Observation) -> Option<Counted<'_>> {
 
 /// Brings the gauges of this resource up to what the ledger says.
 pub(super) fn show_times(world: &World, observed: &Observation) {
-    let Some(counted) = counted(observed) else {
+    let Some(labels) = labels(observed) else {
         return;
     };
     if let LedgerState::Is(ledger) = observed.ledger() {
@@ -27,7 +27,7 @@ pub(super) fn show_times(world: &World, observed: &Observation) {
             .current
             .as_ref()
             .and_then(|current| observed.kind.due(&observed.object, current));
-        world.telemetry.rotations.saw(&counted, ledger, due);
+        world.telemetry.rotations.saw(&labels, ledger, due);
     }
 }
 
@@ -36,14 +36,14 @@ pub(super) fn step_done(world: &World, observed: &Observation, step: &Step) {
     let Step::Record { change, ledger } = step else {
         return;
     };
-    let Some(counted) = counted(observed) else {
+    let Some(labels) = labels(observed) else {
         return;
     };
     match change {
-        Change::Publish => world.telemetry.rotations.succeeded(&counted),
+        Change::Publish => world.telemetry.rotations.succeeded(&labels),
         Change::Setback(Purpose::Mint) | Change::GiveUp => {
             if let Some(setback) = &ledger.setbacks.mint {
-                world.telemetry.rotations.failed(&counted, setback.because);
+                world.telemetry.rotations.failed(&labels, setback.because);
             }
         }
         Change::Setback(
@@ -68,13 +68,13 @@ pub(super) fn step_done(world: &World, observed: &Observation, step: &Step) {
 
 /// A rotation failed before there was a ledger to write it into.
 pub(super) fn unwritten_failure(world: &World, observed: &Observation, failure: &Failure) {
-    let Some(counted) = counted(observed) else {
+    let Some(labels) = labels(observed) else {
         return;
     };
     match failure.purpose {
         Purpose::Mint => {
             let because = failure.trouble.reason();
-            world.telemetry.rotations.failed(&counted, because);
+            world.telemetry.rotations.failed(&labels, because);
         }
         Purpose::Retire | Purpose::RetireVersion(_) | Purpose::Check | Purpose::Upkeep => {}
     }

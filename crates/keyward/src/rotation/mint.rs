@@ -21,8 +21,8 @@ pub(super) async fn mint(
     version: Version,
 ) -> Result<(), Fault> {
     let source = open(observed).map_err(Fault::Issuer)?;
-    let _place = world
-        .place_at(&source, "mint", Lane::Other)
+    let _permit = world
+        .permit_at(&source, "mint", Lane::Other)
         .await
         .map_err(Fault::Issuer)?;
     world.may_begin("minting")?;
@@ -59,7 +59,7 @@ pub(super) async fn mint(
             Ok(())
         }
         Err(trouble) => {
-            // It may have come about: what was listed before no longer counts.
+            // It may have happened: what was listed before no longer counts.
             observed.answers.issued = Known::NotAsked;
             Err(Fault::Issuer(trouble))
         }
@@ -75,7 +75,7 @@ pub(super) async fn prepare(
 ) -> Result<(), Fault> {
     let source = open(observed).map_err(Fault::Issuer)?;
     let order = order(world, observed, &source, version)?;
-    // Who may not send the request must not reserve anything for it either.
+    // If the request may not be sent, nothing may be reserved for it either.
     world.may_begin("minting")?;
     world
         .at_issuer(&source, "prepare", source.prepare(&order))

@@ -1,4 +1,4 @@
-//! What only the cluster can tell about a spec: that something else stands where ours should, or what the kind knows of.
+//! What only the cluster can tell about a spec: something else is where ours should be, or what the kind itself knows.
 //!
 //! Looked for before the issuer hears anything: a spec that cannot be served costs nobody a request.
 
@@ -26,7 +26,7 @@ pub(super) async fn find(
     let Ok(wish) = kind.read(object).wish else {
         return Ok(None);
     };
-    if object.metadata.deletion_timestamp.is_some() {
+    if kind.is_leaving(object) {
         return Ok(None);
     }
     if let Some(refusal) = in_the_way(world, kind, object, secrets, &wish).await? {
@@ -36,7 +36,7 @@ pub(super) async fn find(
     kind.obstacle(object, &mut reader).await
 }
 
-/// In place: a Secret that is not ours stands there, and is not to be taken over.
+/// In place: a Secret that is not ours is there, and may not be adopted.
 async fn in_the_way(
     world: &World,
     kind: &dyn Kind,
@@ -100,8 +100,8 @@ fn key_of(world: &World, kind: &dyn Kind, object: &DynamicObject) -> Option<Key>
     })
 }
 
-/// Why this Secret may not be taken over; `None` if it may: the spec asks for it, and the Secret itself allows it. Whoever
-/// writes resources may have no say over Secrets; an annotation there is the word of somebody who has.
+/// Why this Secret may not be taken over; `None` if it may: the spec asks for it, and the Secret itself allows it.
+/// Whoever writes resources may have no say over Secrets; an annotation there is the word of somebody who has.
 pub(super) fn not_ours(
     kind: &dyn Kind,
     object: &DynamicObject,
@@ -158,7 +158,7 @@ pub(super) fn not_ours(
         None => "",
     };
     refusal(format!(
-        "the Secret {target} exists, and does not say that {name} may take it over; its owner can let it with `kubectl annotate secret {target} -n {namespace} {}={name}{overwrite}`",
+        "the Secret {target} exists, and does not say that {name} may take it over; its owner can allow it with `kubectl annotate secret {target} -n {namespace} {}={name}{overwrite}`",
         names::ADOPTABLE_BY
     ))
 }

@@ -12,8 +12,8 @@ use super::acted_on::ActedOn;
 use super::ask::ask;
 use super::events::Note;
 use super::facts::facts;
+use super::failures::{self, FailuresInARow};
 use super::observe::{Memory, Observation, digest_of, look_again, observe};
-use super::uncounted::{self, Uncounted};
 use super::{Kind, announce, blocked, events, metrics, report};
 use crate::engine::conditions;
 use crate::engine::horizon::Horizon;
@@ -34,7 +34,7 @@ pub(super) enum Ending {
     Rest { wake: Option<Timestamp> },
     /// Take it up again soon.
     Again,
-    /// The resource is gone and nothing of its is left.
+    /// The resource is gone and nothing that belonged to it is left.
     Gone,
     /// Our finalizer is off: look for what may have outlived it.
     Departed { uid: String },
@@ -61,7 +61,7 @@ pub(super) async fn pass(
         for missed in world.waiting.set(key, &observed.awaited) {
             world.queue.sighted(key, missed);
         }
-        memory.uncounted = Uncounted::after(&facts(&observed, world.now()));
+        memory.failures = FailuresInARow::after(&facts(&observed, world.now()));
     }
     metrics::show_times(world, &observed);
     memory.told = observed.told;
@@ -153,7 +153,7 @@ async fn run_until_rest(
                     continue;
                 }
                 match &decision.next {
-                    Next::Do(step) if !is_for_the_queue(step) => {
+                    Next::Do(step) if !step.ends_the_pass_when_refused() => {
                         // Whoever is always faster at this one holds up nothing else.
                         outrun = 0;
                         let trouble = blocked::trouble_with(observed, step, &fault);
@@ -170,7 +170,7 @@ async fn run_until_rest(
     Ok(Ending::Again)
 }
 
-/// The pass ends in the midst of it. What somebody has to do about it is told where that can still be written.
+/// The pass ends half-way. What somebody has to do about it is reported where that can still be written.
 async fn stop(
     world: &World,
     observed: &mut Observation,
@@ -205,7 +205,7 @@ fn comparison_is_over(observed: &Observation, decision: &Decision) -> bool {
     observed.compared && !failed && whole
 }
 
-/// What is being done: in every line that is logged meanwhile.
+/// What is being done: in every line that is logged in the meantime.
 fn span_of(step: &Step) -> Span {
     let version = step.version().map(|version| version.to_string());
     tracing::error_span!("step", step = step.name(), version)
@@ -254,7 +254,7 @@ async fn perform(
         Err(fault @ (Fault::Outrun(_) | Fault::Deposed(_) | Fault::Past)) => Err(fault),
         Err(fault @ (Fault::Refused { .. } | Fault::Unchanged(_) | Fault::Issuer(_))) => {
             say_it_failed(decision, &fault);
-            if is_for_the_queue(step) {
+            if step.ends_the_pass_when_refused() {
                 return Err(fault);
             }
             let trouble = blocked::trouble_with(observed, step, &fault);
@@ -273,31 +273,6 @@ fn puts_back(step: &Step) -> bool {
 
 fn say_it_failed(decision: &Decision, fault: &Fault) {
     tracing::warn!(reason = decision.because.code(), trouble = %fault, "failed");
-}
-
-/// Whether a refusal of this step ends the pass: it is what the failure would be written down with, or nothing may be
-/// written down before it is done.
-fn is_for_the_queue(step: &Step) -> bool {
-    match step {
-        Step::Record { .. }
-        | Step::Mirror
-        | Step::TakeOver { .. }
-        | Step::Unprotect { .. }
-        | Step::Unguard => true,
-        Step::Draft(_)
-        | Step::Claim { .. }
-        | Step::Mint(_)
-        | Step::Store(_)
-        | Step::Fence { .. }
-        | Step::Revoke { .. }
-        | Step::Sweep { .. }
-        | Step::Release { .. }
-        | Step::Discard { .. }
-        | Step::LetGo { .. }
-        | Step::Mend { .. }
-        | Step::Annotate
-        | Step::Warn { .. } => false,
-    }
 }
 
 /// Says in status that it ended like this; if that cannot be written either, an event has it.
@@ -332,7 +307,7 @@ async fn tell(world: &World, observed: &mut Observation, because: Because, detai
     }
 }
 
-/// What is gone has no status. That what it left waits for somebody is said in an event, once for each reason.
+/// What is gone has no status. If what it left waits for somebody, an event says so, once for each reason.
 async fn tell_of_what_is_left(world: &World, observed: &mut Observation, decision: &Decision) {
     let matters = |wait: &&Wait| !wait.on.is_empty() || events::worth_saying(wait.because);
     let wait = decision.waits.iter().find(matters);
@@ -346,7 +321,7 @@ async fn tell_of_what_is_left(world: &World, observed: &mut Observation, decisio
     }
 }
 
-/// At rest, status says what is so.
+/// At rest, status says how things stand.
 async fn rest(world: &World, observed: &mut Observation, decision: &Decision) -> Result<(), Fault> {
     if observed.gone {
         tell_of_what_is_left(world, observed, decision).await;
@@ -364,11 +339,11 @@ async fn rest(world: &World, observed: &mut Observation, decision: &Decision) ->
     let stalled = stalled
         .then(|| announce::stalled(observed, &view))
         .flatten();
-    let failed = uncounted::failure(&facts)
+    let failed = failures::failure(&facts)
         .filter(|failure| !announce::is_known(observed, failure.trouble.reason()))
         .and_then(|failure| announce::failed(observed, &failure));
     report::write(world, observed, decision).await?;
-    if let Some(failure) = uncounted::failure(&facts) {
+    if let Some(failure) = failures::failure(&facts) {
         metrics::unwritten_failure(world, observed, &failure);
     }
     for note in stalled.into_iter().chain(failed) {

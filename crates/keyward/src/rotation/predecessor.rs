@@ -27,14 +27,14 @@ pub fn left_by_predecessor(observed: &Observation) -> Option<Vec<LeftSecret>> {
     };
     let protection = observed.kind.secret_finalizer();
     let left = |secret: &Secret| {
-        let inherited = inherited(observed, secret);
+        let left = left_version(observed, secret);
         LeftSecret {
             secret: SecretName::from(secret.name_any()),
             uid: SecretUid::from(secret.uid().unwrap_or_default()),
             guarded: secret.finalizers().iter().any(|one| one == protection),
-            credential: inherited.map(|inherited| LeftCredential {
-                current: inherited.current,
-                minted: inherited.minted,
+            credential: left.map(|left| LeftCredential {
+                current: left.current,
+                minted: left.minted,
             }),
         }
     };
@@ -50,8 +50,8 @@ fn where_to_look(observed: &Observation) -> WhereToLook {
 }
 
 /// What can become a version: of a former life of this resource, or of a predecessor of ours.
-fn inherited(observed: &Observation, secret: &Secret) -> Option<LeftVersion> {
-    former::inherited(observed, secret).or_else(|| {
+fn left_version(observed: &Observation, secret: &Secret) -> Option<LeftVersion> {
+    former::left_version(observed, secret).or_else(|| {
         let before = observed.kind.predecessor()?;
         before.read_left(&observed.object, secret)
     })
@@ -82,23 +82,26 @@ pub async fn take_over(
     let act = "taking over a predecessor's Secret";
     let secret = found(observed, uid).ok_or(Fault::Outrun(act))?;
     let (kind, object) = (observed.kind.as_ref(), &observed.object);
-    let inherited = inherited(observed, &secret).ok_or(Fault::Outrun(act))?;
+    let left = left_version(observed, &secret).ok_or(Fault::Outrun(act))?;
     let record = Record {
         version,
-        id: inherited.id,
-        print: inherited.print,
-        minted: inherited.minted,
-        expires: inherited.expires,
+        id: left.id,
+        fingerprint: left.fingerprint,
+        minted: left.minted,
+        expires: left.expires,
     };
     let ours = match former::mark_in(observed, &secret) {
-        Some(mark) if former::inherited(observed, &secret).is_some() => {
+        Some(mark) if former::left_version(observed, &secret).is_some() => {
             secrets::reborn(kind, object, &secret, &record, &mark)
         }
-        Some(_) | None => secrets::inherited(kind, object, &secret, &record),
+        Some(_) | None => secrets::of_predecessor(kind, object, &secret, &record),
     };
     let api = world.secrets(&observed.namespace());
     let (name, params) = (secret.name_any(), PostParams::default());
     let seen = world.timed(act, api.replace(&name, &params, &ours)).await?;
+    if seen.labels().get(names::OWNER_UID) != Some(&observed.uid()) {
+        return Err(Fault::Unchanged(act));
+    }
     observed.saw_secret(seen);
     dealt_with(observed, uid);
     // It may be what stood in the way.
@@ -126,12 +129,11 @@ pub async fn unprotect(
         .collect();
     let patch = json!({ "metadata": { "resourceVersion": secret.resource_version(), "finalizers": others } });
     let api = world.secrets(&observed.namespace());
-    world
-        .timed(
-            act,
-            api.patch(&secret.name_any(), &manager(), &Patch::Merge(&patch)),
-        )
-        .await?;
+    let (name, manager, patch) = (secret.name_any(), manager(), Patch::Merge(&patch));
+    let seen = world.timed(act, api.patch(&name, &manager, &patch)).await?;
+    if seen.finalizers().iter().any(|one| one == protection) {
+        return Err(Fault::Unchanged(act));
+    }
     dealt_with(observed, uid);
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! by everybody who copies one: what the ledger records is known by name and uid, everything else has to agree with where
 //! it is, and what does not is left alone.
 //!
-//! Read as sparingly as can be: by name what the ledger knows, and a list of metadata only where something is in doubt.
+//! As little as possible is read: what the ledger knows by name, and a list of metadata only where something is in doubt.
 
 use std::collections::BTreeSet;
 
@@ -23,8 +23,8 @@ use crate::engine::world::World;
 /// Secrets in one page of a list.
 const PAGE: u32 = 250;
 
-/// More Secrets than any resource has of its own, in whatever state. Where there are more that say they are, its own cannot
-/// be told from them, and nothing may be concluded from what was looked at.
+/// More Secrets than any resource has of its own, in whatever state. Where there are more that say they are, its own
+/// cannot be told from them, and nothing may be concluded from what was looked at.
 const MOST: usize = 32;
 
 /// More than any credential needs. A Secret that is larger is not kept in memory, and is not ours.
@@ -90,7 +90,7 @@ pub(super) async fn read(
         let found = |entry: &Entry| own.secrets.iter().any(|secret| keeps(secret, entry));
         ledger.intent.is_none() && ledger.entries().all(found) && own.disputed.is_empty()
     });
-    let leaving = object.metadata.deletion_timestamp.is_some();
+    let leaving = kind.is_leaving(object);
     if doubt || !settled || leaving {
         look_for_more(world, kind, object, &mut own).await?;
     }
@@ -150,16 +150,20 @@ fn sort_in(
             let mut entries = ledger.entries();
             entries.any(|entry| entry.secret.as_str() == name)
         });
-        if labelled {
+        if ledger.is_none() && is_its_target(kind, object, &secret) {
+            own.secrets.push(in_place_again(kind, object, &secret));
+        } else if labelled {
             own.lookalikes.push(lookalike(kind, &secret.metadata));
         } else if recorded && names_another(&secret) {
             own.anothers.push(name);
         }
         return;
     };
-    // In place, the Secret is the owner's as much as ours: what he took off it is off.
     if kind.read(object).policy.delivery != Delivery::Versioned {
-        if labelled {
+        if still_says_what_it_holds(&secret, entry) {
+            own.damaged.push(Damaged::new(&secret));
+            own.secrets.push(in_place_again(kind, object, &secret));
+        } else if labelled {
             own.secrets.push(secret);
         } else if names_another(&secret) {
             own.anothers.push(name);
@@ -186,9 +190,9 @@ fn keeps(secret: &Secret, entry: &Entry) -> bool {
 }
 
 /// Whether a Secret that the ledger records, and whose own record is damaged, still says somewhere that it is this
-/// resource's. One trace is enough: to take it for gone would be to revoke what somebody may hold. But one that says whose
-/// it is, and nowhere names this resource, is that other's: the ledger is an annotation, and whoever may edit it must not
-/// get at the Secrets of others.
+/// resource's. One trace is enough: to take it for gone would be to revoke what somebody may hold. But one that says
+/// whose it is, and nowhere names this resource, is that other's: the ledger is an annotation, and whoever may edit it
+/// must not get at the Secrets of others.
 fn names_this(kind: &dyn Kind, object: &DynamicObject, secret: &Secret, entry: &Entry) -> bool {
     let uid = object.uid();
     let owners = secret.owner_references();
@@ -207,6 +211,43 @@ fn names_this(kind: &dyn Kind, object: &DynamicObject, secret: &Secret, entry: &
     let named = secret.annotations().get(names::ISSUED_ID);
     let same_uid = entry.uid.as_ref().map(SecretUid::as_str) == secret.uid().as_deref();
     protected || same_uid || named.is_some_and(|id| *id == entry.id.to_string())
+}
+
+/// In place: whether it is the very Secret that an entry speaks of, and only its labels are gone. What was its owner's before
+/// is his to strip; and what is in a Secret without its annotations is not known.
+fn still_says_what_it_holds(secret: &Secret, entry: &Entry) -> bool {
+    let note = |key: &str| secret.annotations().get(key).map(String::as_str);
+    let same_uid = entry.uid.as_ref().map(SecretUid::as_str) == secret.uid().as_deref();
+    let same_version = note(names::VERSION) == Some(entry.version.to_string().as_str());
+    let unlabelled = !secret.labels().contains_key(names::OWNER_UID)
+        || !secret.labels().contains_key(names::ROLE);
+    unlabelled
+        && same_uid
+        && same_version
+        && note(names::ISSUED_ID).is_some()
+        && !secrets::is_adopted(secret)
+}
+
+/// The same without a ledger: its owner and its annotations say that it was made for this resource.
+fn is_its_target(kind: &dyn Kind, object: &DynamicObject, secret: &Secret) -> bool {
+    let mut owners = secret.owner_references().iter();
+    kind.read(object).policy.delivery == Delivery::InPlace
+        && owners.any(|owner| Some(&owner.uid) == object.uid().as_ref())
+        && secret.annotations().contains_key(names::ISSUED_ID)
+        && !secret.labels().contains_key(names::OWNER_UID)
+        && secrets::agrees(&secret.metadata, object)
+        && !secrets::is_adopted(secret)
+}
+
+/// The one Secret in place, with its labels, its owner and our finalizer on it.
+fn in_place_again(kind: &dyn Kind, object: &DynamicObject, secret: &Secret) -> Secret {
+    let mut whole = secrets::tied(kind, object, secret);
+    let ours = secrets::bare(kind, object, &secret.name_any(), "target");
+    for (key, value) in ours.labels() {
+        let label = whole.labels_mut().entry(key.clone());
+        label.or_insert_with(|| value.clone());
+    }
+    whole
 }
 
 /// Whether it bears somebody's label or owner. The caller knows that it is not this resource's.
@@ -288,7 +329,7 @@ fn record_of(entry: &Entry) -> Record {
     Record {
         version: entry.version,
         id: entry.id.clone(),
-        print: entry.print.clone(),
+        fingerprint: entry.fingerprint.clone(),
         minted: entry.minted,
         expires: entry.expires,
     }
@@ -300,7 +341,7 @@ fn with_record(kind: &dyn Kind, object: &DynamicObject, secret: Secret, entry: &
 }
 
 /// The Secret as it would be with all that is ours on it; `None`: nothing is missing. What leaves is let go of piece by
-/// piece, and what was its owner's before is his to strip.
+/// piece, and what its owner had before is theirs to strip.
 fn put_back(
     kind: &dyn Kind,
     object: &DynamicObject,
@@ -318,9 +359,9 @@ fn put_back(
     (whole.metadata != secret.metadata).then_some(whole)
 }
 
-/// *Guarantees:* only our own labels, annotations, finalizer and owner reference are added, as the ledger has them, and only
-/// if nobody wrote the Secret since it was read. *If it dies here:* they are on, or are put on the next time. *Safe to
-/// repeat because* it writes what is there already.
+/// *Guarantees:* only our own labels, annotations, finalizer and owner reference are added, as the ledger has them, and
+/// only if nobody wrote the Secret since it was read. *If it dies here:* they are on, or are put on the next time.
+/// *Safe to repeat because* it writes what is there already.
 pub(super) async fn mend(
     world: &World,
     observed: &mut Observation,

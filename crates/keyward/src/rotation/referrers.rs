@@ -4,9 +4,9 @@
 //! A consumer that follows the protocol holds a finalizer before it uses a value. This look is for those that do not.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
-use kube::api::ListParams;
-use kube::{Api, ResourceExt};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, ListParams};
 use lifecycle::{Holder, IssuedId, SecretName, Trouble, Version};
 use sources::LastUse;
 
@@ -16,6 +16,7 @@ use crate::engine::reader::Reader;
 use crate::engine::trouble::Fault;
 use crate::engine::waiting::Awaited;
 use crate::engine::world::World;
+use crate::workloads::User;
 
 /// Pods are listed in pages of this size: a namespace can hold thousands.
 const PAGE: u32 = 500;
@@ -44,7 +45,7 @@ pub async fn to(
     version: Version,
 ) -> Result<Referrers, Fault> {
     let mut found = by_secret(world, observed, version).await?;
-    let leaving = observed.gone || observed.object.metadata.deletion_timestamp.is_some();
+    let leaving = observed.gone || observed.kind.is_leaving(&observed.object);
     // Whoever deletes the resource wants its credentials gone, and only those who follow the protocol are waited for.
     if observed.reading().issuer.tells_use && !leaving {
         let used = used(world, observed, version)
@@ -131,16 +132,15 @@ async fn by_secret(
         reader.into_awaited()
     };
     let mut found = Referrers { holders, awaited };
-    let api: Api<Pod> = Api::namespaced(world.client.clone(), &observed.namespace());
+    let pods = ApiResource::erase::<Pod>(&());
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(world.client.clone(), &observed.namespace(), &pods);
     let mut next = ListParams::default().limit(PAGE);
     loop {
         let page = world.timed("listing pods", api.list(&next)).await?;
-        found.holders.extend(
-            page.items
-                .iter()
-                .filter(|pod| is_running(pod) && refers(pod, name.as_str()))
-                .map(holder),
-        );
+        let users = page.items.iter().filter_map(User::of_pod);
+        let users = users.filter(|user| user.refers_to(name.as_str()));
+        found.holders.extend(users.map(|user| user.who));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => next = ListParams::default().limit(PAGE).continue_token(&token),
             None => return Ok(found),
@@ -161,98 +161,9 @@ fn where_it_is(observed: &Observation, version: Version) -> Option<(SecretName, 
     recorded.or(there)
 }
 
-fn holder(pod: &Pod) -> Holder {
-    Holder::from(format!("pod {}", pod.name_any()))
-}
-
-fn is_running(pod: &Pod) -> bool {
-    let phase = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
-    !matches!(phase, Some("Succeeded" | "Failed"))
-}
-
-fn refers(pod: &Pod, name: &str) -> bool {
-    pod.spec.as_ref().is_some_and(|spec| {
-        by_volume(spec, name) || by_container(spec, name) || by_pull(spec, name)
-    })
-}
-
-fn by_volume(spec: &PodSpec, name: &str) -> bool {
-    spec.volumes.iter().flatten().any(|volume| {
-        let plain = volume
-            .secret
-            .as_ref()
-            .and_then(|secret| secret.secret_name.as_deref())
-            == Some(name);
-        let projected = volume
-            .projected
-            .iter()
-            .flat_map(|projected| projected.sources.iter().flatten());
-        plain
-            || projected
-                .filter_map(|source| source.secret.as_ref())
-                .any(|secret| secret.name == name)
-    })
-}
-
-fn by_container(spec: &PodSpec, name: &str) -> bool {
-    let containers = spec
-        .containers
-        .iter()
-        .chain(spec.init_containers.iter().flatten());
-    containers
-        .into_iter()
-        .any(|container| by_environment(container, name))
-}
-
-fn by_environment(container: &Container, name: &str) -> bool {
-    let whole = container
-        .env_from
-        .iter()
-        .flatten()
-        .filter_map(|from| from.secret_ref.as_ref());
-    let single = container
-        .env
-        .iter()
-        .flatten()
-        .filter_map(|env| env.value_from.as_ref()?.secret_key_ref.as_ref());
-    whole.into_iter().any(|secret| secret.name == name)
-        || single.into_iter().any(|secret| secret.name == name)
-}
-
-fn by_pull(spec: &PodSpec, name: &str) -> bool {
-    spec.image_pull_secrets
-        .iter()
-        .flatten()
-        .any(|secret| secret.name == name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn pod(spec: &serde_json::Value) -> Pod {
-        serde_json::from_value(serde_json::json!({ "metadata": { "name": "p" }, "spec": spec }))
-            .unwrap()
-    }
-
-    #[test]
-    fn every_way_a_pod_can_refer_to_a_secret_is_seen() {
-        let ways = [
-            serde_json::json!({ "containers": [], "volumes": [{ "name": "v", "secret": { "secretName": "s" } }] }),
-            serde_json::json!({ "containers": [], "volumes": [{ "name": "v", "projected": { "sources": [{ "secret": { "name": "s" } }] } }] }),
-            serde_json::json!({ "containers": [{ "name": "c", "envFrom": [{ "secretRef": { "name": "s" } }] }] }),
-            serde_json::json!({ "containers": [{ "name": "c", "env": [{ "name": "E", "valueFrom": { "secretKeyRef": { "name": "s", "key": "k" } } }] }] }),
-            serde_json::json!({ "containers": [], "initContainers": [{ "name": "c", "envFrom": [{ "secretRef": { "name": "s" } }] }] }),
-            serde_json::json!({ "containers": [], "imagePullSecrets": [{ "name": "s" }] }),
-        ];
-        for way in ways {
-            assert!(refers(&pod(&way), "s"), "{way}");
-            assert!(!refers(&pod(&way), "other"), "{way}");
-        }
-    }
 
     #[test]
     fn our_own_use_is_nobodys_and_hides_others_for_a_while() {
@@ -266,13 +177,5 @@ mod tests {
         }
         assert!(!user(true, false, 0));
         assert!(user(true, true, 10) && !user(true, true, 11));
-    }
-
-    #[test]
-    fn a_finished_pod_uses_nothing() {
-        let mut done = pod(&serde_json::json!({ "containers": [] }));
-        done.status =
-            Some(serde_json::from_value(serde_json::json!({ "phase": "Succeeded" })).unwrap());
-        assert!(!is_running(&done));
     }
 }

@@ -1,9 +1,9 @@
-//! What is left of resources that are no more, as after a removal by force: each Secret tells whose it was and how to reach
-//! its issuer. Another resource may have the name by then.
+//! What is left of resources that no longer exist, as after a removal by force: each Secret tells whose it was and how
+//! to reach its issuer. Another resource may have the name by then.
 //!
-//! The word of a Secret is not enough to end anything. It can be copied to where no such resource ever was, and restored
-//! from a backup after its resource's end, when a person may want it back. So it must be where it says it is, it must be the
-//! very Secret that was made and not a later copy, and nobody living may have its owner's uid.
+//! What a Secret says is not enough to end anything. It can be copied to where no such resource ever was, and restored
+//! from a backup after its resource's end, when a person may want it back. So it must be where it says it is, it must
+//! be the very Secret that was made and not a later copy, and no living resource may have its owner's uid.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Saying: what status should be, as the rules see it.
+//! Reporting: what status should be, as the rules see it.
 
 use jiff::Timestamp;
 use kube::api::DynamicObject;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::facts::facts;
 use super::observe::Observation;
 use crate::engine::conditions::Said;
-use crate::engine::status::{self, Owned};
+use crate::engine::status;
 use crate::engine::trouble::Fault;
 use crate::engine::world::World;
 
@@ -32,8 +32,8 @@ pub async fn write(
     decision: &Decision,
 ) -> Result<(), Fault> {
     let wanted = wanted(world, observed, decision);
-    let written =
-        status::write(world, &observed.key(), &observed.object, wanted, Owned::All).await?;
+    let owned = observed.kind.about().owned;
+    let written = status::write(world, &observed.key(), &observed.object, wanted, owned).await?;
     if let Some(object) = written {
         observed.saw_object(object);
     }
@@ -58,7 +58,7 @@ fn wanted(world: &World, observed: &Observation, decision: &Decision) -> Value {
     let status = observed.kind.voice().status(&report);
     match observed.ledger() {
         LedgerState::Is(_) | LedgerState::OfAnother(_) => status,
-        // What consumers were told last is all that they have until the ledger is made good.
+        // What consumers were told last is all that they have until the ledger is rebuilt.
         LedgerState::Absent | LedgerState::Unreadable | LedgerState::Newer => {
             with_what_was_told(status, before)
         }

@@ -21,7 +21,7 @@ use prometheus::{Encoder, Registry, TextEncoder};
 
 pub use figures::{Figure, Figures};
 pub use push::{Push, Unusable};
-pub use rotations::{Counted, Rotations};
+pub use rotations::{RotationLabels, Rotations};
 use skew::Skews;
 
 use crate::engine::readiness::Readiness;

@@ -37,7 +37,7 @@ impl fmt::Debug for Push {
     /// Headers are logins, and an address may hold one too.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Push")
-            .field("to", &self.place())
+            .field("to", &self.origin())
             .finish_non_exhaustive()
     }
 }
@@ -105,7 +105,7 @@ impl Push {
     }
 
     /// Scheme, host and port: fit for logs.
-    pub fn place(&self) -> String {
+    pub fn origin(&self) -> String {
         self.endpoint.origin().ascii_serialization()
     }
 }
@@ -249,14 +249,14 @@ impl PushMetricExporter for Exporter {
         match result {
             Ok(()) => {
                 if failed_before {
-                    tracing::info!(collector = self.push.place(), "metrics are pushed again");
+                    tracing::info!(collector = self.push.origin(), "metrics are pushed again");
                 }
                 Ok(())
             }
             Err(trouble) => {
                 if !failed_before {
                     tracing::warn!(
-                        collector = self.push.place(),
+                        collector = self.push.origin(),
                         trouble,
                         "metrics could not be pushed; the next push says it all"
                     );

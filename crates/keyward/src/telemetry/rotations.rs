@@ -22,7 +22,7 @@ pub struct Rotations(Mutex<BTreeMap<Key, Rotation>>);
 
 /// Who is counted: the labels, all of them names and fixed words.
 #[derive(Debug, Clone)]
-pub struct Counted<'a> {
+pub struct RotationLabels<'a> {
     pub key: Key,
     /// The kind, as in manifests.
     pub kind: &'a str,
@@ -54,12 +54,12 @@ struct Times {
 type Pick = fn(&Times) -> Option<i64>;
 
 impl Rotation {
-    fn of(counted: &Counted<'_>) -> Self {
+    fn of(labels: &RotationLabels<'_>) -> Self {
         Self {
-            kind: counted.kind.into(),
-            namespace: counted.key.namespace.as_str().into(),
-            name: counted.key.name.as_str().into(),
-            source: counted.source,
+            kind: labels.kind.into(),
+            namespace: labels.key.namespace.as_str().into(),
+            name: labels.key.name.as_str().into(),
+            source: labels.source,
             succeeded: 0,
             failed: BTreeMap::new(),
             times: Times::default(),
@@ -87,20 +87,20 @@ impl Rotation {
 
 impl Rotations {
     /// A new version is current.
-    pub fn succeeded(&self, counted: &Counted<'_>) {
-        self.with(counted, |rotation| rotation.succeeded += 1);
+    pub fn succeeded(&self, labels: &RotationLabels<'_>) {
+        self.with(labels, |rotation| rotation.succeeded += 1);
     }
 
     /// An attempt failed and was written down.
-    pub fn failed(&self, counted: &Counted<'_>, because: Because) {
-        self.with(counted, |rotation| {
+    pub fn failed(&self, labels: &RotationLabels<'_>, because: Because) {
+        self.with(labels, |rotation| {
             *rotation.failed.entry(because.code()).or_default() += 1;
         });
     }
 
     /// What a pass found at its end. From the first one on, the counters of a resource are there, at zero: what begins
     /// at one is invisible to `increase()`.
-    pub fn saw(&self, counted: &Counted<'_>, ledger: &Ledger, due: Option<Timestamp>) {
+    pub fn saw(&self, labels: &RotationLabels<'_>, ledger: &Ledger, due: Option<Timestamp>) {
         let entries = ledger.current.iter().chain(&ledger.retiring);
         let current = ledger.current.as_ref();
         let times = Times {
@@ -112,10 +112,10 @@ impl Rotations {
                 .zip(due)
                 .map(|(current, due)| due.duration_since(current.minted).as_secs()),
         };
-        self.with(counted, |rotation| rotation.times = times);
+        self.with(labels, |rotation| rotation.times = times);
     }
 
-    /// The resource is no more.
+    /// The resource no longer exists.
     pub fn forget(&self, key: &Key) {
         self.all().remove(key);
     }
@@ -125,11 +125,11 @@ impl Rotations {
         self.all().clear();
     }
 
-    fn with(&self, counted: &Counted<'_>, change: impl FnOnce(&mut Rotation)) {
+    fn with(&self, labels: &RotationLabels<'_>, change: impl FnOnce(&mut Rotation)) {
         let mut all = self.all();
         let rotation = all
-            .entry(counted.key.clone())
-            .or_insert_with(|| Rotation::of(counted));
+            .entry(labels.key.clone())
+            .or_insert_with(|| Rotation::of(labels));
         change(rotation);
     }
 

@@ -82,6 +82,7 @@ impl Stage {
             plain_http: true,
             base_urls: Allowed::Any,
             keystone_urls: Allowed::Any,
+            rgw_urls: Allowed::Any,
             request_timeout: None,
             ..Reach::default()
         };

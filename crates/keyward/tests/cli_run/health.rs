@@ -122,7 +122,7 @@ async fn who_waits_for_the_lease_is_ready_to_take_it() {
     let address = log.address().await;
     let refused = "the API server answered 403";
     eventually("that it cannot", || async {
-        get(&address, "/readyz").await == (503, format!("the lease cannot be had: {refused}"))
+        get(&address, "/readyz").await == (503, format!("the lease cannot be acquired: {refused}"))
     })
     .await;
     let told = log.with("lease not renewed");

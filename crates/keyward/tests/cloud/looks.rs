@@ -25,9 +25,9 @@ impl Cloud {
                 .count()
         };
         // One look is over only when the next has begun, and one may have been under way.
-        for turn in ["first", "second", "third"] {
+        for round in ["first", "second", "third"] {
             let before = looks();
-            let note = format!("{turn} after {before}");
+            let note = format!("{round} after {before}");
             self.annotate_named(name, "example.org/look", &note).await;
             self.until("it has looked", || async { looks() > before })
                 .await;

@@ -24,7 +24,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use keyward::controllers::{self, Reach};
 use keyward::engine::Key;
 use keyward::engine::readiness::{Readiness, Watch};
-use keyward::telemetry::{Counted, Figure, Telemetry};
+use keyward::telemetry::{Figure, RotationLabels, Telemetry};
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt};
@@ -298,7 +298,7 @@ fn every_bootstrap_path_lets_go_of_the_field() {
 /// Every name that a running operator can show, with the labels of its series.
 fn metrics() -> Scrape {
     let telemetry = Telemetry::default();
-    let counted = Counted {
+    let counted = RotationLabels {
         key: Key {
             controller: 0,
             namespace: "team-a".to_owned(),

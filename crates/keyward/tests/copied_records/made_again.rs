@@ -29,6 +29,8 @@ async fn remove_by_force<K: Clone + DeserializeOwned + Debug>(api: &Api<K>, name
         .await
         .unwrap();
     api.delete(name, &DeleteParams::default()).await.unwrap();
+    // Ours may have been put back in between.
+    let _ = api.patch(name, &PatchParams::default(), &bare).await;
 }
 
 /// Until this is lifted, the operator cannot look at a resource, and so misses whatever happens to one.
@@ -47,6 +49,8 @@ fn blind_to_resources(server: &Server, plural: &'static str) {
 enum Operator {
     /// It is there, and sees nothing of the gap.
     Looks,
+    /// It is there, and has begun to clear up before the next one comes.
+    Sees,
     IsDown,
 }
 
@@ -63,6 +67,10 @@ async fn made_again_by(
             blind_to_resources(&stage.server, "democredentials");
             make(&stage).await;
             stage.server.faults().clear();
+            operator
+        }
+        Operator::Sees => {
+            make(&stage).await;
             operator
         }
         Operator::IsDown => {
@@ -118,10 +126,17 @@ async fn what_a_resource_left_is_ended_although_another_has_its_name() {
 
 #[tokio::test]
 async fn a_credential_of_a_former_life_that_is_held_waits_for_its_holder() {
-    for when in [Operator::Looks, Operator::IsDown] {
+    for when in [Operator::Looks, Operator::Sees, Operator::IsDown] {
         let make = async |stage: &Stage| {
             assert!(stage.hold("db-1-1", HOLDER).await);
             remove_by_force(&stage.resources(), NAME).await;
+            if when == Operator::Sees {
+                let is_fenced = || async {
+                    let secret = stage.stored_secret(NAMESPACE, "db-1-1").unwrap_or_default();
+                    secret["metadata"]["deletionTimestamp"].is_string()
+                };
+                stage.until("it is fenced", is_fenced).await;
+            }
             stage.create().await;
         };
         let (stage, operator, first) = made_again_by(issuer::Kind::Chosen, false, when, make).await;

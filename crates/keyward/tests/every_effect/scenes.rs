@@ -6,7 +6,8 @@ use serde_json::json;
 use testbed::apiserver::{Fault, RequestLine, Verb};
 use testbed::issuer::{self, Kind};
 
-use crate::obstacles::Obstacle;
+use crate::Played;
+use crate::obstacles::{KEEPER, Obstacle};
 use crate::people::HOLDER;
 use crate::stage::{NAME, NAMESPACE, OPERATOR, Running, Stage};
 
@@ -21,7 +22,10 @@ pub(crate) enum Effect {
     Mirror,
     Fence,
     Revoke,
+    /// Of an orphan that the timed look finds.
     Sweep,
+    /// Of one that the count before a mint finds.
+    SweepBeforeMint,
     Release,
     Discard,
     LetGo,
@@ -30,7 +34,7 @@ pub(crate) enum Effect {
     Unguard,
 }
 
-pub(crate) const EFFECTS: [Effect; 15] = [
+pub(crate) const EFFECTS: [Effect; 16] = [
     Effect::Record,
     Effect::Draft,
     Effect::Claim,
@@ -40,6 +44,7 @@ pub(crate) const EFFECTS: [Effect; 15] = [
     Effect::Fence,
     Effect::Revoke,
     Effect::Sweep,
+    Effect::SweepBeforeMint,
     Effect::Release,
     Effect::Discard,
     Effect::LetGo,
@@ -58,7 +63,7 @@ pub(crate) enum Where {
 impl Effect {
     pub(crate) fn place(self) -> Where {
         match self {
-            Self::Mint | Self::Revoke | Self::Sweep => Where::Issuer,
+            Self::Mint | Self::Revoke | Self::Sweep | Self::SweepBeforeMint => Where::Issuer,
             Self::Record
             | Self::Draft
             | Self::Claim
@@ -78,6 +83,31 @@ impl Effect {
         matches!(self, Self::Draft | Self::Store | Self::Warn)
     }
 
+    /// Where somebody else's object, or one on its way out, can stand in its way.
+    pub(crate) fn meets(self, obstacle: Obstacle) -> bool {
+        match self {
+            Self::Claim => !obstacle.is_an_answer(),
+            // Nobody new can hold what is on its way out, and it is replaced: what is told is who keeps the old one.
+            Self::Mend => obstacle == Obstacle::Deleting,
+            // Another name is taken, what is not there is not waited for, and what is on its way out is let go all the same:
+            // whoever meets these goes on.
+            Self::Record
+            | Self::Draft
+            | Self::Mint
+            | Self::Store
+            | Self::Mirror
+            | Self::Fence
+            | Self::Revoke
+            | Self::Sweep
+            | Self::SweepBeforeMint
+            | Self::Release
+            | Self::Discard
+            | Self::LetGo
+            | Self::Warn
+            | Self::Unguard => false,
+        }
+    }
+
     /// How the issuer makes what this is shown with, and whether it is delivered in place.
     fn way(self) -> (Kind, bool) {
         match self {
@@ -90,6 +120,7 @@ impl Effect {
             | Self::Fence
             | Self::Revoke
             | Self::Sweep
+            | Self::SweepBeforeMint
             | Self::Release
             | Self::Discard
             | Self::LetGo
@@ -105,7 +136,7 @@ impl Effect {
             line.verb == verb && line.resource == resource && line.subresource == subresource
         };
         match self {
-            Self::Mint | Self::Revoke | Self::Sweep => false,
+            Self::Mint | Self::Revoke | Self::Sweep | Self::SweepBeforeMint => false,
             Self::Record | Self::Unguard => on(Verb::Patch, "democredentials", ""),
             Self::Mirror => on(Verb::Patch, "democredentials", "status"),
             Self::Draft | Self::Store => on(Verb::Create, "secrets", ""),
@@ -133,6 +164,7 @@ impl Effect {
             | Self::Fence
             | Self::Revoke
             | Self::Sweep
+            | Self::SweepBeforeMint
             | Self::Release
             | Self::Discard
             | Self::LetGo
@@ -145,20 +177,25 @@ impl Effect {
     fn object(self) -> &'static str {
         match self {
             Self::Record | Self::Mirror | Self::Unguard | Self::Warn => "DemoCredential db",
-            Self::Draft | Self::Discard => "Secret db-draft-2-1",
+            // Each try has a name of its own.
+            Self::Draft => "Secret db-draft-2-",
+            Self::Discard => "Secret db-draft-2-1",
             Self::Claim => "Secret target",
-            Self::Store => "Secret db-2-1",
+            Self::Store => "Secret db-",
             Self::Fence | Self::Release | Self::LetGo | Self::Mend => "Secret db-1-1",
             Self::Revoke => "version 1.1",
-            Self::Mint | Self::Sweep => "",
+            Self::Mint => "",
+            Self::Sweep | Self::SweepBeforeMint => "credential",
         }
     }
 }
 
 pub(crate) struct Scene {
-    pub(crate) stage: Stage,
-    pub(crate) operator: Running,
+    stage: Stage,
+    operator: Running,
     effect: Effect,
+    /// The id of what nobody records.
+    orphan: String,
 }
 
 impl Scene {
@@ -174,13 +211,14 @@ impl Scene {
         }
         stage.create_with(spec).await;
         stage.until("the first version", || stage.settled()).await;
-        if effect == Effect::Sweep {
+        let mut orphan = String::new();
+        if matches!(effect, Effect::Sweep | Effect::SweepBeforeMint) {
             stage.rotate("once").await;
             let second = || async { stage.is_settled(NAME) && stage.version_of(NAME) == "2.1" };
             stage.until("the second version", second).await;
             // What an attempt of the first version left, as it were.
             let mark = stage.live().swap_remove(0).replace("-2-1", "-1-2");
-            stage.issuer.add("realm", &mark).unwrap();
+            orphan = stage.issuer.add("realm", &mark).unwrap().id;
         }
         if effect == Effect::Warn {
             assert!(stage.hold("db-1-1", HOLDER).await);
@@ -190,11 +228,43 @@ impl Scene {
             stage,
             operator,
             effect,
+            orphan,
         }
     }
 
-    pub(crate) fn obstruct(&self, obstacle: Obstacle) {
+    async fn replace_by_somebody_elses(&self, secret: &str) {
+        let stage = &self.stage;
+        let bare = json!({ "finalizers": null });
+        // Both at once, as far as we can see: ours would be put back.
+        stage.server.faults().plan(|line| {
+            let ours = line.user_agent == OPERATOR && line.verb.is_write();
+            if ours { Fault::Error(503) } else { Fault::Pass }
+        });
+        stage.patch_secret(secret, bare).await;
+        stage.remove_secret(secret).await;
+        stage
+            .add_secret(secret, &json!({ "somebody": "else" }))
+            .await;
+        stage.server.faults().clear();
+    }
+}
+
+impl Played for Scene {
+    async fn obstruct(&self, obstacle: Obstacle) {
         let effect = self.effect;
+        let secret = effect.object().trim_start_matches("Secret ");
+        match obstacle {
+            Obstacle::Anothers => {
+                self.replace_by_somebody_elses(secret).await;
+                return;
+            }
+            Obstacle::Deleting => {
+                assert!(self.stage.hold(secret, KEEPER).await);
+                self.stage.remove_secret(secret).await;
+                return;
+            }
+            Obstacle::Forbidden | Obstacle::Invalid | Obstacle::Ignored | Obstacle::Outrun => {}
+        }
         match effect.place() {
             Where::Cluster => {
                 let before = AtomicUsize::new(effect.comes_after());
@@ -207,26 +277,32 @@ impl Scene {
                             .is_ok()
                     };
                     if meant && !passes() {
-                        obstacle.at_the_api_server()
+                        obstacle.at_the_api_server(effect.creates())
                     } else {
                         Fault::Pass
                     }
                 });
             }
             Where::Issuer => {
-                let verb = if effect == Effect::Mint {
-                    issuer::Verb::Mint
-                } else {
-                    issuer::Verb::Revoke
-                };
+                let orphan = self.orphan.clone();
                 let faults = self.stage.issuer.faults();
-                faults.every(verb, obstacle.at_the_issuer());
+                faults.plan(move |line| {
+                    let met = match effect {
+                        Effect::Mint => line.verb == issuer::Verb::Mint,
+                        _ if orphan.is_empty() => line.verb == issuer::Verb::Revoke,
+                        _ => line.verb == issuer::Verb::Revoke && line.what == orphan,
+                    };
+                    if met {
+                        obstacle.at_the_issuer()
+                    } else {
+                        issuer::Fault::Pass
+                    }
+                });
             }
         }
     }
 
-    /// Does what leads to the effect.
-    pub(crate) async fn begin(&self) {
+    async fn begin(&self) {
         let stage = &self.stage;
         match self.effect {
             Effect::Record
@@ -237,6 +313,7 @@ impl Scene {
             | Effect::Mirror
             | Effect::Fence
             | Effect::Revoke
+            | Effect::SweepBeforeMint
             | Effect::Release
             | Effect::Discard => stage.rotate("again").await,
             // Found at the timed look.
@@ -254,12 +331,13 @@ impl Scene {
         }
     }
 
-    /// How often it was tried so far.
-    pub(crate) fn tries(&self) -> usize {
+    fn tries(&self) -> usize {
         let revokes = self.stage.issuer.faults();
         match self.effect {
             Effect::Mint => revokes.count(issuer::Verb::Mint),
-            Effect::Revoke | Effect::Sweep => revokes.count(issuer::Verb::Revoke),
+            Effect::Revoke | Effect::Sweep | Effect::SweepBeforeMint => {
+                revokes.count(issuer::Verb::Revoke)
+            }
             effect => {
                 let log = self.stage.server.faults().log();
                 let tries = log
@@ -270,10 +348,15 @@ impl Scene {
         }
     }
 
-    /// Whether a condition names the object and whose move it is; if not, what it says.
-    pub(crate) fn is_told(&self, obstacle: Obstacle) -> Result<(), String> {
+    fn is_told(&self, obstacle: Obstacle) -> Result<(), String> {
         let whose_move = obstacle.whose_move(self.effect.place());
-        let says = |text: &str| text.contains(self.effect.object()) && text.contains(whose_move);
+        let object = match (self.effect, obstacle) {
+            (Effect::Sweep | Effect::SweepBeforeMint, _) => format!("credential {}", self.orphan),
+            // It is an old version by then.
+            (Effect::Mend, Obstacle::Deleting) => "version 1.1".to_owned(),
+            (effect, _) => effect.object().to_owned(),
+        };
+        let says = |text: &str| text.contains(&object) && text.contains(whose_move);
         if self.effect == Effect::Mirror {
             // Where status cannot be written, an event must do.
             let events = self.stage.events();
@@ -293,21 +376,22 @@ impl Scene {
         }
     }
 
-    /// Issuers that refuse are given more time, in steps of a minute and more.
-    pub(crate) fn longest_pause(&self, pause: i64) -> i64 {
-        match self.effect.place() {
-            Where::Cluster => pause,
-            Where::Issuer => 301,
+    fn place(&self) -> Where {
+        self.effect.place()
+    }
+
+    async fn clear_the_way(&self, obstacle: Obstacle) {
+        self.stage.server.faults().clear();
+        self.stage.issuer.faults().clear();
+        let secret = self.effect.object().trim_start_matches("Secret ");
+        match obstacle {
+            Obstacle::Anothers => self.stage.remove_secret(secret).await,
+            Obstacle::Deleting => assert!(self.stage.release(secret, KEEPER).await),
+            Obstacle::Forbidden | Obstacle::Invalid | Obstacle::Ignored | Obstacle::Outrun => {}
         }
     }
 
-    pub(crate) fn clear_the_way(&self) {
-        self.stage.server.faults().clear();
-        self.stage.issuer.faults().clear();
-    }
-
-    /// Whether all is as it should be in the end.
-    pub(crate) fn is_done(&self) -> bool {
+    fn is_done(&self) -> bool {
         let stage = &self.stage;
         let ready = stage.condition_of(NAME, "Ready");
         let calm = stage.is_settled(NAME) && ready["reason"] == "UpToDate";
@@ -322,10 +406,15 @@ impl Scene {
         match self.effect {
             Effect::LetGo | Effect::Unguard => stage.stored_as(NAME).is_none(),
             Effect::Mend => {
-                let secret = stage.stored_secret(NAMESPACE, "db-1-1").unwrap_or_default();
-                calm && secret["metadata"]["labels"]["keyward.dev/owner-uid"].is_string()
+                let secret = stage.now_secret();
+                let secret = stage.stored_secret(NAMESPACE, &secret).unwrap_or_default();
+                let labelled = secret["metadata"]["labels"]["keyward.dev/owner-uid"].is_string();
+                calm && labelled && stage.live().len() == 1
             }
             Effect::Sweep => calm && stage.live().len() == 1,
+            Effect::SweepBeforeMint => {
+                calm && stage.live().len() == 1 && stage.version_of(NAME) == "3.1"
+            }
             Effect::Record
             | Effect::Draft
             | Effect::Claim
@@ -340,5 +429,17 @@ impl Scene {
                 calm && stage.version_of(NAME) != "1.1" && stage.live().len() == 1 && drafts() == 0
             }
         }
+    }
+
+    fn writes(&self) -> usize {
+        self.stage.writes()
+    }
+
+    async fn let_time_pass(&self, seconds: i64) {
+        self.stage.let_time_pass(&self.operator, seconds).await;
+    }
+
+    async fn describe(&self) -> String {
+        self.stage.describe()
     }
 }

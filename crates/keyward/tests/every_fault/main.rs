@@ -139,7 +139,7 @@ static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(())
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_single_fault_breaks_a_promise() {
-    let _turn = ONE_AT_A_TIME.lock().await;
+    let _alone = ONE_AT_A_TIME.lock().await;
     let begun = Instant::now();
     let counted = fault_free().await;
     let requests: u64 = counted.iter().map(|(.., used)| used.0 + used.1).sum();
@@ -206,7 +206,7 @@ fn pairs_asked_for() -> (usize, u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_two_faults_together_break_a_promise() {
-    let _turn = ONE_AT_A_TIME.lock().await;
+    let _alone = ONE_AT_A_TIME.lock().await;
     let (count, seed) = pairs_asked_for();
     let begun = Instant::now();
     let counted = fault_free().await;
@@ -255,7 +255,7 @@ impl Dice {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_resource_that_one_read_does_not_show_is_not_forgotten() {
     use testbed::apiserver::Fault as ApiFault;
-    let _turn = ONE_AT_A_TIME.lock().await;
+    let _alone = ONE_AT_A_TIME.lock().await;
     let faults = vec![
         Fault::Api(7, ApiFault::Error(500)),
         Fault::Api(8, ApiFault::StaleRead(1)),
@@ -273,7 +273,7 @@ async fn a_resource_that_one_read_does_not_show_is_not_forgotten() {
 /// from before the rotation, that the value works, must not be used to rotate once more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_self_rotation_is_never_sent_again_on_an_answer_from_before_it() {
-    let _turn = ONE_AT_A_TIME.lock().await;
+    let _alone = ONE_AT_A_TIME.lock().await;
     let faults = vec![
         Fault::Issuer(2, testbed::issuer::Fault::CutBody),
         Fault::Api(6, testbed::apiserver::Fault::TimeoutApplied),

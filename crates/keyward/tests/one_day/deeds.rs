@@ -219,7 +219,13 @@ impl Deed {
     pub(crate) fn is_told_as(self) -> Option<&'static [&'static str]> {
         match self {
             Suspend => Some(&["Suspended"]),
-            BreakSpec => Some(&["InvalidSpec", "ScheduleInvalid", "InvalidGracePeriod"]),
+            // As another user, whom nobody knows, it is refused.
+            BreakSpec => Some(&[
+                "InvalidSpec",
+                "ScheduleInvalid",
+                "InvalidGracePeriod",
+                "IssuerDenied",
+            ]),
             Hold | HoldEverySecret => Some(&["HeldByConsumers", "MintCapReached"]),
             RemoveLogin => Some(&["LoginMissing"]),
             SpoilLogin | ChangePassword | DisableUser => {
@@ -229,7 +235,12 @@ impl Deed {
                 Some(&["IssuerUnreachable", "IssuerUnexpected", "AttemptLost"])
             }
             IssuerRefuses => Some(&["IssuerDenied", "IssuerRejected", "AttemptLost"]),
-            RemoveProject => Some(&["IssuerRejected", "IssuerMissing", "IssuerUnexpected"]),
+            RemoveProject => Some(&[
+                "IssuerRejected",
+                "IssuerMissing",
+                "IssuerUnexpected",
+                "CurrentRefused",
+            ]),
             KeystoneNotReady => Some(&["IssuerNotReady"]),
             HoldResource => Some(&["Finished", "Deleting"]),
             // Nobody is there to tell it, or there is nothing to be told of.

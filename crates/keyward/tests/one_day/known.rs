@@ -2,8 +2,8 @@
 
 use crate::deeds::Deed;
 use crate::rules::{
-    BY_A_CLOCK_AHEAD, DELETION_HANGS, HELD_AND_DEAD, MINUTE, NOT_NAMED, NOT_READY, NOT_REVOKED,
-    ORPHAN, READY_AND_DEAD, SECRET_LEFT, Sight, TOO_MANY,
+    BY_A_CLOCK_AHEAD, DELETION_HANGS, HELD_AND_DEAD, MINUTE, NOT_REVOKED, ORPHAN, READY_AND_DEAD,
+    Sight, TOO_MANY,
 };
 
 const HOUR: i64 = 60 * MINUTE;
@@ -18,98 +18,62 @@ pub(crate) struct Known {
     told_as: &'static [&'static str],
     /// It is because of one of these, earlier in the day; empty is whatever was done.
     after: &'static [Deed],
+    /// And because of one of these; empty is whatever was done.
+    and_after: &'static [Deed],
     /// For how long after the last obstacle was gone.
     at_most: i64,
     /// It does not end by itself.
     pub(crate) is_lost: bool,
 }
 
-const KNOWN: [Known; 10] = [
+const KNOWN: [Known; 5] = [
     Known {
         why: "what an issuer drops behind our back is noticed when it is looked at, every six hours",
         rules: &[READY_AND_DEAD],
         told_as: &[],
         after: &[Deed::RemoveProject],
+        and_after: &[],
         at_most: 7 * HOUR,
         is_lost: false,
     },
     Known {
-        why: "an issuer that failed is asked again after a pause that grows to 12 minutes, and the pause is told",
+        why: "a login that was refused is not tried again for 12 minutes to 7 hours, unless it changes",
         rules: &[],
-        told_as: &["IssuerUnreachable", "IssuerUnexpected", "IssuerThrottled"],
-        after: &[],
-        at_most: 13 * MINUTE,
-        is_lost: false,
-    },
-    Known {
-        why: "an issuer that said no is not asked again for 12 minutes to 7 hours, unless the login changes",
-        rules: &[],
-        told_as: &["IssuerDenied", "IssuerRejected", "CurrentRefused"],
-        after: &[
-            Deed::IssuerRefuses,
-            Deed::DisableUser,
-            Deed::SpoilLogin,
-            Deed::ChangePassword,
-            Deed::RemoveProject,
-        ],
+        told_as: &["IssuerDenied"],
+        after: &[Deed::IssuerRefuses, Deed::DisableUser],
+        and_after: &[],
         at_most: 8 * HOUR,
         is_lost: false,
     },
     Known {
-        why: "what was reckoned while the clock was three hours ahead ends three hours late",
+        why: "what was reckoned while the clock was three hours ahead ends three hours late: that the clock is behind now \
+              would look the same, and then it would end too early",
         rules: &[BY_A_CLOCK_AHEAD],
         told_as: &[],
         after: &[Deed::ClockAhead],
+        and_after: &[],
         at_most: 4 * HOUR,
         is_lost: false,
     },
     Known {
-        why: "removed by force and made again under its name: what its former life left stays",
-        rules: &[NOT_REVOKED, NOT_READY, ORPHAN, SECRET_LEFT, NOT_NAMED],
-        told_as: &[],
-        after: &[Deed::DeleteByForce, Deed::StripGuard],
-        at_most: 24 * HOUR,
-        is_lost: true,
-    },
-    Known {
-        why: "the one Secret in place, stripped of its labels, is not known again by its uid",
-        rules: &[NOT_READY, NOT_NAMED],
-        told_as: &["SecretNotAdopted"],
-        after: &[Deed::StripSecretLabels],
-        at_most: 24 * HOUR,
-        is_lost: true,
-    },
-    Known {
-        why: "a suspended application credential does not say so",
-        rules: &[NOT_NAMED],
-        told_as: &["Ready"],
-        after: &[Deed::Suspend],
-        at_most: 24 * HOUR,
-        is_lost: false,
-    },
-    Known {
-        why: "a failure that was written down while the clock was ahead is waited out by that clock",
-        rules: &[],
-        told_as: &["IssuerUnreachable", "IssuerUnexpected"],
-        after: &[Deed::ClockAhead],
-        at_most: 4 * HOUR,
-        is_lost: false,
-    },
-    Known {
-        why: "a deletion waits for a login as a user that the spec named for a while and that does not exist",
-        rules: &[DELETION_HANGS, NOT_NAMED],
+        why: "a deletion waits for a login as a user that the spec named for a while: whether something was made there \
+              cannot be seen without it",
+        rules: &[DELETION_HANGS],
         told_as: &["IssuerDenied"],
         after: &[Deed::BreakSpec],
+        and_after: &[],
         at_most: 24 * HOUR,
         is_lost: true,
     },
     Known {
-        why: "not ready, for a user who is shut out, and the reason says that all is up to date",
-        rules: &[NOT_READY, NOT_NAMED],
-        told_as: &["UpToDate"],
-        after: &[Deed::DisableUser],
-        at_most: 8 * HOUR,
-        is_lost: false,
+        why: "removed by force: a Secret that was made by a clock hours off looks like one that was restored, and what it \
+              holds is left to a person",
+        rules: &[ORPHAN, NOT_REVOKED],
+        told_as: &[],
+        after: &[Deed::ClockAhead, Deed::ClockBehind],
+        and_after: &[Deed::DeleteByForce, Deed::StripGuard],
+        at_most: 24 * HOUR,
+        is_lost: true,
     },
 ];
 
@@ -129,7 +93,8 @@ pub(crate) fn excused(
         let is_promise = [HELD_AND_DEAD, TOO_MANY, READY_AND_DEAD].contains(&rule);
         let from_all = known.rules.is_empty() && !is_promise;
         let is_excused = from_all || known.rules.contains(&rule);
-        rested <= known.at_most && told && is_after && is_excused
+        let is_after_both = known.and_after.is_empty() || known.and_after.iter().any(did);
+        rested <= known.at_most && told && is_after && is_after_both && is_excused
     };
     KNOWN.iter().find(fits)
 }

@@ -83,6 +83,10 @@ impl Oracle {
 
     /// Looks at everybody.
     pub(crate) fn judge(&mut self, town: &Town, plots: &[Plot]) {
+        // A reply is lost when one is sent, however long ago somebody saw to that.
+        for struck in town.weather.has_just_struck() {
+            self.notes.entry(struck.name).or_default().touched = town.now();
+        }
         for resident in &RESIDENTS {
             let object = town.stored(resident);
             let published = match &object {
@@ -156,15 +160,24 @@ fn tell(town: &Town, sight: &Sight<'_>, notes: &Notes, rule: &str, detail: &str)
         .map(|plot| format!("{:?}", plot.deed))
         .collect();
     format!(
-        "{} {}: {rule}: {detail}\n   {}\n   alive {} published {:?}\n   lasting {doing:?}\n   before {}\n   ledger {}",
+        "{} {}: {rule}: {detail}\n   {}\n   alive {} published {:?}\n   lasting {doing:?}\n   before {}\n   secrets {}\n   ledger {}",
         town.o_clock(),
         sight.resident.name,
         said(sight),
         sight.alive.len(),
         sight.published,
         story.join(", "),
+        secrets(town, sight),
         sight.ledger(),
     )
+}
+
+/// What is known of its Secrets without opening them.
+fn secrets(town: &Town, sight: &Sight<'_>) -> String {
+    let names = town.every_secret_of(sight.resident).into_iter();
+    let all = names.filter_map(|name| town.stored_secret(&name));
+    let each = all.map(|one| one["metadata"].to_string());
+    each.collect::<Vec<_>>().join("\n      ")
 }
 
 /// Every condition, as people read it.

@@ -74,8 +74,19 @@ impl Sight<'_> {
         object.is_some_and(|object| object["metadata"]["deletionTimestamp"].is_string())
     }
 
+    /// By what stands on it: who makes it anew need not suspend it again.
     fn is_suspended(&self) -> bool {
-        self.has(Deed::Suspend)
+        let object = self.object.as_deref();
+        object.is_some_and(|object| {
+            object["metadata"]["annotations"]["keyward.dev/suspend"] == "true"
+        })
+    }
+
+    /// Whether a condition says so, by its reason or, where that is another's to choose, in its text.
+    fn says_suspended(&self) -> bool {
+        let ready = self.condition("Ready");
+        let text = ready["message"].as_str().unwrap_or_default();
+        ready["reason"] == "Suspended" || text.contains("suspended")
     }
 
     pub(crate) fn has(&self, deed: Deed) -> bool {
@@ -125,11 +136,13 @@ pub(crate) fn promises(
     }
     if sight.object.is_none() && town.operator.is_some() {
         let is_old = |since: i64| sight.now - since.max(notes.touched) > ORPHANS_GO_WITHIN;
-        let superseded = notes.superseded.iter();
-        let orphans = superseded.filter(|(_, since)| is_old(**since) && sight.resident.is_minted());
-        wrong.extend(orphans.map(|(id, _)| (ORPHAN, id.clone())));
+        // Whoever cannot be asked, and whatever is held, is waited for.
         let mut plots = sight.plots.iter();
         let nothing_is_in_the_way = plots.all(|plot| plot.deed.is_told_as().is_none());
+        let minted = sight.resident.is_minted() && nothing_is_in_the_way;
+        let superseded = notes.superseded.iter();
+        let orphans = superseded.filter(|(_, since)| is_old(**since) && minted);
+        wrong.extend(orphans.map(|(id, _)| (ORPHAN, id.clone())));
         let left = town.guarded_secrets_of(sight.resident).into_iter();
         let left = left.filter(|_| is_old(notes.touched) && nothing_is_in_the_way);
         wrong.extend(left.map(|name| (SECRET_LEFT, name)));
@@ -163,8 +176,7 @@ pub(crate) fn amiss(
         return Some((SPEC_NOT_SEEN, format!("{seen} of {generation}")));
     }
     if sight.is_suspended() {
-        let told = sight.reasons().iter().any(|one| one == "Suspended");
-        return (!told).then(|| (SUSPENDED, String::new()));
+        return (!sight.says_suspended()).then(|| (SUSPENDED, String::new()));
     }
     if !sight.is_ready() {
         return Some((NOT_READY, sight.condition("Ready").to_string()));

@@ -1,12 +1,12 @@
 //! How the issuers feel, by whose corner it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use testbed::issuer::{Fault, StandIn as Issuer, Verb};
 use testbed::{gitlab, keystone};
 
-use crate::residents::{Resident, Way};
+use crate::residents::{RESIDENTS, Resident, Way};
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Weather(Arc<Mutex<Conditions>>);
@@ -17,6 +17,8 @@ struct Conditions {
     lasting: BTreeMap<String, Fault>,
     /// Where the reply to the next mint is lost.
     next_mint: BTreeMap<String, Fault>,
+    /// Where it was lost since somebody looked last.
+    just_lost: BTreeSet<String>,
 }
 
 /// Demo credentials have a realm each; the others share their server.
@@ -63,6 +65,9 @@ impl Weather {
         } else {
             None
         };
+        if lost.is_some() {
+            conditions.just_lost.insert(corner.to_owned());
+        }
         lost.unwrap_or(Fault::Pass)
     }
 
@@ -80,6 +85,13 @@ impl Weather {
         let corner = corner(resident).to_owned();
         let mut conditions = self.conditions();
         conditions.next_mint.insert(corner, Fault::DropApplied);
+    }
+
+    /// Whoever's issuer lost a reply since the last look.
+    pub(crate) fn has_just_struck(&self) -> Vec<&'static Resident> {
+        let lost = std::mem::take(&mut self.conditions().just_lost);
+        let residents = RESIDENTS.iter();
+        residents.filter(|one| lost.contains(corner(one))).collect()
     }
 
     fn conditions(&self) -> std::sync::MutexGuard<'_, Conditions> {

@@ -50,7 +50,7 @@ pub(crate) const REALM: &str = "realm";
 const GROUP: &str = "keyward-operators";
 
 /// The definitions as `keyward crds` prints them.
-fn definitions() -> String {
+pub(crate) fn definitions() -> String {
     let printed = Command::new(env!("CARGO_BIN_EXE_keyward"))
         .arg("crds")
         .output()

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use keyward::engine::telling::Told;
 use keyward::engine::{About, Closed, Reader};
 use keyward::remote::{Remote, Seen, Wish};
 use kube::api::DynamicObject;
@@ -103,7 +104,7 @@ impl Things for Lockers {
         .await
     }
 
-    async fn blockers(&self, _id: &ThingId) -> Result<Vec<Holder>, SourceError> {
+    async fn blockers(&self, _id: &ThingId, _owner: &Owner) -> Result<Vec<Holder>, SourceError> {
         self.answer(|| self.in_use.lock().unwrap().clone()).await
     }
 
@@ -133,7 +134,12 @@ impl Remote for Locker {
         RECORD
     }
 
-    fn wanted(&self, object: &DynamicObject, _owner: &Owner) -> Result<Wish, Refusal> {
+    async fn wanted(
+        &self,
+        object: &DynamicObject,
+        _owner: &Owner,
+        _reader: &mut Reader<'_>,
+    ) -> Result<Wish, Closed> {
         let spec = &object.data["spec"];
         let size = spec["size"].as_i64().filter(|size| *size > 0);
         let size = size.ok_or_else(|| Refusal {
@@ -162,7 +168,7 @@ impl Remote for Locker {
         Ok(self.1.clone())
     }
 
-    fn status(&self, seen: &Seen) -> Value {
+    fn status(&self, _object: &DynamicObject, seen: &Seen, _told: &Told) -> Value {
         json!({ "id": seen.record.as_ref().map(|record| &record.id) })
     }
 }

@@ -12,3 +12,5 @@ mod locker;
 mod mirror;
 mod projected;
 mod run;
+#[path = "../run/mod.rs"]
+mod running;

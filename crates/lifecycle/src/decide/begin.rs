@@ -2,13 +2,13 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::check::known_to_be_refused;
+use super::illness::{Illness, is_known_to_be_refused};
 use super::mint::answer;
 use super::scene::{Choice, Scene, Waits, listing, refused};
 use crate::schedule::later;
 use crate::{
-    Because, Change, Entry, Intent, Minting, Purpose, Question, Repairs, Retire, Setback, Stored,
-    TroubleKind, Verdict, Version, Wanted,
+    Because, Change, Entry, Intent, Minting, Purpose, Question, Repairs, Retire, Setback,
+    TroubleKind, Version, Wanted,
 };
 
 /// A current version with less time than this no longer waits for the one before it.
@@ -70,7 +70,7 @@ pub(super) fn begin_a_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     ledger.intent = Some(Intent {
         version,
         cause,
-        print: wanted.print.clone(),
+        fingerprint: wanted.fingerprint.clone(),
         since: s.now(),
         brought: false,
         answered: false,
@@ -106,23 +106,15 @@ pub(super) fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Bec
     let Some(current) = &s.ledger.current else {
         return Some(Because::FirstMint);
     };
-    let serves = |stored: &&Stored| !stored.leaving && !stored.disputed;
-    let Some(stored) = s.stored(current.version).filter(serves) else {
-        return Some(Because::SecretMissing);
-    };
-    if !stored.intact {
-        return Some(Because::SecretDamaged);
-    }
-    let refused =
-        answer(s.facts.answers.works.as_ref(), current.version) == Some(Ok(&Verdict::Refused));
-    // Where our own login is refused as well, it is the user who is shut out: nothing could be minted either.
-    let shut_out = match listing(s.facts) {
-        Ok(_) => false,
-        Err(Some(trouble)) if trouble.kind == TroubleKind::Denied => true,
-        Err(Some(_) | None) => known_to_be_refused(s),
-    };
-    if refused && !shut_out && s.facts.cluster.issuer.minting != Minting::Provided {
-        return Some(Because::RevokedElsewhere);
+    for illness in Illness::of_current(s.facts, s.ledger, current) {
+        match illness {
+            Illness::SecretMissing => return Some(Because::SecretMissing),
+            Illness::SecretDamaged => return Some(Because::SecretDamaged),
+            Illness::Refused if could_be_replaced(s) => return Some(Because::RevokedElsewhere),
+            // Those are looked into before anybody is made to rotate; what expires is due before it does.
+            Illness::Refused | Illness::Unlisted | Illness::KnownToBeRefused | Illness::Expired => {
+            }
+        }
     }
     if s.resource.rotate.is_some() && s.resource.rotate != s.ledger.handled {
         return Some(Because::RotateRequested);
@@ -131,7 +123,7 @@ pub(super) fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Bec
         waits.shown(Because::RolledBack);
         return None;
     }
-    if current.print != wanted.print {
+    if current.fingerprint != wanted.fingerprint {
         return Some(Because::SpecChanged);
     }
     match wanted.due {
@@ -142,6 +134,16 @@ pub(super) fn cause(s: &Scene, wanted: &Wanted, waits: &mut Waits) -> Option<Bec
         }
         None => None,
     }
+}
+
+/// Where our own login is refused as well, it is the user who is shut out: nothing could be minted either.
+fn could_be_replaced(s: &Scene) -> bool {
+    let shut_out = match listing(s.facts) {
+        Ok(_) => false,
+        Err(Some(trouble)) if trouble.kind == TroubleKind::Denied => true,
+        Err(Some(_) | None) => is_known_to_be_refused(s.ledger),
+    };
+    !shut_out && s.facts.cluster.issuer.minting != Minting::Provided
 }
 
 /// Making the current version's Secret good again.
@@ -184,7 +186,7 @@ pub(super) enum Window {
     IsShut,
     /// Another one is still there.
     IsOpen,
-    /// It is told to go first.
+    /// It has to go first.
     Closes(Choice),
 }
 

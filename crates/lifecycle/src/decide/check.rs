@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::begin::PEACE;
+use super::illness::is_known_to_be_refused;
 use super::scene::{Choice, Scene, Waits, listing};
 use crate::schedule::{later, spread};
 use crate::{
@@ -38,7 +39,7 @@ pub(super) fn tidy_old_notes(s: &Scene, _: &mut Waits) -> Option<Choice> {
     let mut answers = s.facts.answers.works.iter();
     let tried = answers.any(|answer| answer.is.is_ok());
     let could_not_list = matches!(listing(s.facts), Err(Some(_)));
-    let looked = if known_to_be_refused(s) {
+    let looked = if is_known_to_be_refused(s.ledger) {
         // Only its own value shows that it lets somebody in again.
         current_is(s, Verdict::Works)
     } else {
@@ -49,7 +50,7 @@ pub(super) fn tidy_old_notes(s: &Scene, _: &mut Waits) -> Option<Choice> {
     }
     // A failure that is waited out stays written down: struck out, it would be repeated at once.
     let is_over = |purpose: Purpose| s.held_off(purpose).is_none();
-    if ledger.retiring.is_empty() && listed && is_over(Purpose::Retire) {
+    if listed && is_over(Purpose::Retire) {
         ledger.setbacks.retire = None;
     }
     if is_over(Purpose::Upkeep) {
@@ -84,7 +85,8 @@ fn look_whether_the_user_is_back(s: &Scene, current: &Entry) -> Option<Choice> {
         .stored(current.version)
         .is_some_and(|stored| stored.intact);
     let question = Question::Works(current.version);
-    (known_to_be_refused(s) && there && !tried).then(|| Choice::ask(question, Because::Checking))
+    (is_known_to_be_refused(s.ledger) && there && !tried)
+        .then(|| Choice::ask(question, Because::Checking))
 }
 
 /// We are refused, and so nothing can be listed. Whether what consumers use still works can be tried all the same.
@@ -106,8 +108,9 @@ fn look_without_login(s: &Scene, current: &Entry, trouble: &Trouble) -> Choice {
     }
 }
 
-/// The issuer refused us just now. What consumers use may be dead too, as when the user is disabled, or live on, as when only
-/// the password changed; its own value tells which. Tried once in a pass, while the pass knows of the refusal.
+/// The issuer refused us just now. What consumers use may be dead too, as when the user is disabled, or live on, as
+/// when only the password changed; its own value tells which. Tried once in a pass, while the pass knows of the
+/// refusal.
 pub(super) fn try_the_current_when_we_are_refused(s: &Scene, _: &mut Waits) -> Option<Choice> {
     let current = s.ledger.current.as_ref()?;
     let there = |stored: &Stored| stored.intact && !stored.leaving;
@@ -121,7 +124,7 @@ pub(super) fn try_the_current_when_we_are_refused(s: &Scene, _: &mut Waits) -> O
             let question = Question::Works(current.version);
             Some(Choice::ask(question, Because::Checking))
         }
-        Some(_) if current_is(s, Verdict::Refused) && !known_to_be_refused(s) => {
+        Some(_) if current_is(s, Verdict::Refused) && !is_known_to_be_refused(s.ledger) => {
             Some(s.setback_because(Purpose::Check, trouble, Because::CurrentRefused))
         }
         Some(_) => None,
@@ -146,7 +149,7 @@ fn refusal_in_this_pass<'a>(s: &Scene<'a>) -> Option<&'a Trouble> {
         .find(|trouble| is_refusal(trouble))
 }
 
-/// The issuer said no, in so many words. What has a reason of its own was said by somebody else.
+/// The issuer explicitly said no. What has a reason of its own was said by somebody else.
 fn is_refusal(trouble: &Trouble) -> bool {
     let refused = match trouble.kind {
         TroubleKind::Denied | TroubleKind::Rejected => true,
@@ -157,12 +160,6 @@ fn is_refusal(trouble: &Trouble) -> bool {
         | TroubleKind::Cluster => false,
     };
     refused && trouble.because.is_none()
-}
-
-/// It is written down that the current version lets nobody in.
-pub(super) fn known_to_be_refused(s: &Scene) -> bool {
-    let check = s.ledger.setbacks.check.as_ref();
-    check.is_some_and(|setback| setback.because == Because::CurrentRefused)
 }
 
 /// It was refused, and the issuer lists it: does it let somebody in again?
@@ -205,12 +202,16 @@ pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
                 ),
         ),
     };
-    let due = [s.ledger.sweep_at, twin_shows_at(s, current)]
-        .into_iter()
-        .flatten()
-        .fold(routine, Timestamp::min);
+    let due = [
+        s.ledger.sweep_at,
+        twin_shows_at(s, current),
+        not_ended_before(s),
+    ]
+    .into_iter()
+    .flatten()
+    .fold(routine, Timestamp::min);
     // What is written down as refused is looked at when its pause is over, whenever the next look would have been.
-    if due > s.now() && !known_to_be_refused(s) {
+    if due > s.now() && !is_known_to_be_refused(s.ledger) {
         waits.until(Because::UpToDate, due);
         return None;
     }
@@ -219,7 +220,7 @@ pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     }
     if s.facts.cluster.issuer.lists {
         return match listing(s.facts) {
-            Ok(_) if known_to_be_refused(s) => ask_once_more(s, current),
+            Ok(_) if is_known_to_be_refused(s.ledger) => ask_once_more(s, current),
             Ok(_) => {
                 if let Some(trouble) = &s.facts.answers.unlisted {
                     waits.trouble(trouble, later(s.now(), LOOK_AGAIN));
@@ -242,8 +243,16 @@ pub(super) fn check_what_lives(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     }
 }
 
-/// When the issuer is looked at once more after a mint: not every issuer refuses a second credential of the same name, and
-/// of one that a doubled request made nobody was told. A process that began later looks at everything anyway.
+/// When what could not be ended is looked for again: nothing but another list shows what nobody records.
+fn not_ended_before(s: &Scene) -> Option<Timestamp> {
+    let lists = s.facts.cluster.issuer.lists && s.facts.cluster.issuer.revokes;
+    s.ledger.setbacks.retire.as_ref().filter(|_| lists)?;
+    let held_off = s.held_off(Purpose::Retire);
+    Some(held_off.map_or(s.now(), |(_, until)| until))
+}
+
+/// When the issuer is looked at once more after a mint: not every issuer refuses a second credential of the same name,
+/// and of one that a doubled request made nobody was told. A process that began later looks at everything anyway.
 fn twin_shows_at(s: &Scene, current: &Entry) -> Option<Timestamp> {
     let may_be = match s.facts.cluster.issuer.minting {
         Minting::ShownOnce => s.facts.cluster.issuer.lists,

@@ -1,12 +1,12 @@
-//! A resource that was restored from a backup: its records came back under another uid. By itself nothing of its former
-//! life is ended or used. With one word of a person it is taken over whole.
+//! A resource that was restored from a backup: its records came back under another uid. By default nothing of its former
+//! life is ended or used. When a person asks, all of it is taken over.
 
 use super::predecessor;
 use super::recover::rebuild_with;
 use super::scene::{Choice, Scene, Waits, listing};
 use crate::{Because, Change, Facts, Former, Ledger, Purpose, Question, Resource};
 
-/// Whether a person asks for a former life that can be had.
+/// Whether a person asks for a former life that can be obtained.
 pub(super) fn is_asked_for(facts: &Facts, resource: &Resource) -> bool {
     let asked = resource.take_over.as_deref();
     let former = facts.cluster.former.as_ref();
@@ -24,8 +24,8 @@ pub(super) fn as_found(facts: &Facts) -> Option<Box<Former>> {
     facts.cluster.former.clone().map(Box::new)
 }
 
-/// Its Secrets get their records, one after the other; then what was current in it becomes current here, and what was made
-/// meanwhile is retired in order.
+/// Its Secrets get their records, one after the other; then what was current in it becomes current here, and what was
+/// made meanwhile is retired in order.
 pub(super) fn take_over(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let asked = s.resource.take_over.as_deref()?;
     if s.resource.deleting || s.ledger.former.as_ref().is_some_and(|known| known.taken) {

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use super::mint::answer;
-use super::recover::{discard, let_lookalikes_go};
 use super::retire::{give_back, release, retire_the_superseded, stays};
 use super::scene::{Choice, Scene, Waits, entry_of, is_blank, is_draft, listing};
+use super::strays::{discard, let_lookalikes_go};
 use super::sweep::sweep;
 use crate::schedule::later;
 use crate::{
@@ -83,7 +83,7 @@ pub(super) fn within_the_cluster(setback: Option<&Setback>) -> bool {
     })
 }
 
-/// A login that does not come back must not keep the resource, and its namespace, for ever. What stays alive is
+/// A login that does not come back must not keep the resource, and its namespace, forever. What stays alive is
 /// announced first, by name.
 pub(super) fn abandon_what_cannot_be_ended(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let end = patience_ends(s)?;
@@ -203,7 +203,7 @@ pub(super) fn finish(s: &Scene, waits: &mut Waits) -> Option<Choice> {
             }
         }
     }
-    // The last look of all: what is left there with its protection on would keep its namespace for ever.
+    // The last look of all: what is left there with its protection on would keep its namespace forever.
     if s.facts.cluster.left_by_predecessor.is_none() {
         return Some(Choice::ask(Question::Predecessor, Because::Deleting));
     }
@@ -333,8 +333,8 @@ pub(super) fn clean_up_after(facts: &Facts, waits: &mut Waits) -> Choice {
     }
 }
 
-/// Anybody who may create Secrets can write one that says it outlived a resource. Who has the value of a credential may as
-/// well end it: so it is tried first, and one that lets nobody in is only taken away. `None`: it may be ended.
+/// Anybody who may create Secrets can write one that says it outlived a resource. Whoever has the value of a credential
+/// may as well end it: so it is tried first, and one that lets nobody in is only taken away. `None`: it may be ended.
 fn try_what_it_holds(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
     let stored = s.stored(entry.version)?;
     match answer(s.facts.answers.works.as_ref(), entry.version) {

@@ -4,14 +4,15 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::begin::{Window, window};
 use super::cap::{Room, ask_for_one, room_at_the_issuer};
-use super::check::known_to_be_refused;
+use super::give_up::{bump, give_up_refused};
+use super::illness::is_known_to_be_refused;
 use super::retire::release;
 use super::rotate::{rotate_itself, somebody_may_be_rotating};
 use super::scene::{Choice, Origin, Scene, Waits, entry_of, listing};
 use crate::schedule::{later, pause_of_a_crash_loop};
 use crate::{
-    Answer, Because, Change, Intent, LOOK_AGAIN, Minting, Purpose, Question, Setback, Step, Stored,
-    Trouble, TroubleKind, Verdict, Version, Wanted,
+    Answer, Because, Change, Intent, LOOK_AGAIN, Minting, Purpose, Question, Step, Stored, Trouble,
+    TroubleKind, Verdict, Version, Wanted,
 };
 
 /// After a given-up attempt, look for its late fruit once more after this time.
@@ -83,7 +84,7 @@ pub(super) fn publish_what_is_stored(s: &Scene, waits: &mut Waits) -> Option<Cho
         ledger.sweep_at = ledger.sweep_at.or(Some(later(s.now(), SWEEP_AFTER)));
     }
     ledger.setbacks.mint = None;
-    if known_to_be_refused(s) {
+    if is_known_to_be_refused(s.ledger) {
         // That was the one before.
         ledger.setbacks.check = None;
     }
@@ -205,7 +206,7 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
             waits.version_until(because, intent.version, Some(until));
             return None;
         };
-        // What is told of the credential meanwhile must be so: its value may be dead already.
+        // What is said of the credential in the meantime must be true: its value may already be dead.
         let detail = match answer(s.facts.answers.works.as_ref(), target.version) {
             None => return Some(Choice::ask(Question::Works(target.version), because)),
             Some(Ok(Verdict::Works)) => "the value in the Secret still works",
@@ -223,7 +224,7 @@ pub(super) fn finish_the_mint(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     {
         return Some(bump(s, wanted, Because::SecretMissing));
     }
-    if intent.print != wanted.print || moved(s, intent, wanted) {
+    if intent.fingerprint != wanted.fingerprint || moved(s, intent, wanted) {
         return Some(bump(s, wanted, Because::WishChanged));
     }
     if !holds(s, intent.version) {
@@ -340,7 +341,7 @@ fn verify_then_store(s: &Scene, intent: &Intent, wanted: &Wanted) -> Choice {
 }
 
 fn store(s: &Scene, intent: &Intent) -> Choice {
-    // Somebody deleted the target: it cannot be written to any more, and must go before it can be made anew.
+    // Somebody deleted the target: it cannot be written to any more, and must go before it can be made again.
     match s.target() {
         Some(target) if target.leaving && target.guarded => release(target),
         // Somebody else keeps it. What is in it already is not written again; it is once more when there is a new one.
@@ -352,107 +353,13 @@ fn store(s: &Scene, intent: &Intent) -> Choice {
     }
 }
 
-fn give_up_refused(s: &Scene, wanted: &Wanted) -> Choice {
-    let trouble = Trouble::new(TroubleKind::Denied, "the new credential is refused");
-    match s.facts.cluster.issuer.minting {
-        // A person provided it, or the old one is dead already: there is nothing to make anew.
-        Minting::Provided | Minting::SelfRotating => {
-            s.setback_because(Purpose::Mint, &trouble, Because::MintedButRefused)
-        }
-        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce => {
-            let mut ledger = bumped(s, wanted);
-            s.add_setback(
-                &mut ledger,
-                Purpose::Mint,
-                &trouble,
-                Because::MintedButRefused,
-            );
-            Choice::record(Change::Bump, ledger, Because::MintedButRefused)
-        }
-    }
-}
-
-/// The API server does not take the value, and nobody else has it: it is good for nothing, so the attempt is given up,
-/// and what it made is an orphan from now on. Not if an earlier write of it may still land. Only where the old version still
-/// serves: what a credential was rotated into is kept and written until it is stored.
-pub(super) fn give_up_what_cannot_be_stored(s: &Scene) -> Option<Choice> {
-    let (Purpose::Mint, trouble) = s.facts.process.failed.as_ref()? else {
-        return None;
-    };
-    let intent = s.ledger.intent.as_ref()?;
-    let fresh = s.facts.process.in_hand.as_ref()?;
-    let shown_once = s.facts.cluster.issuer.minting == Minting::ShownOnce;
-    let refused = trouble.kind == TroubleKind::Cluster;
-    if !shown_once || !refused || fresh.version != intent.version || fresh.maybe_stored {
-        return None;
-    }
-    let mut ledger = s.ledger.clone();
-    ledger.intent = None;
-    ledger.went_astray(intent.source.clone());
-    ledger.sweep_at = ledger.sweep_at.or(Some(s.now()));
-    s.add_setback(&mut ledger, Purpose::Mint, trouble, Because::ExportFailed);
-    let choice = Choice::record(Change::GiveUp, ledger, Because::ExportFailed);
-    Some(choice)
-}
-
-/// It was made, and something else stands where its Secret should: somebody took the name. The next attempt has another,
-/// and what this one made is an orphan from now on.
-pub(super) fn give_up_a_name_that_is_taken(s: &Scene) -> Option<Choice> {
-    let (Purpose::Mint, trouble) = s.facts.process.failed.as_ref()? else {
-        return None;
-    };
-    let intent = s.ledger.intent.as_ref()?;
-    let wanted = s.facts.cluster.wanted.as_ref().ok()?;
-    let replaceable = match s.facts.cluster.issuer.minting {
-        Minting::Chosen | Minting::ReadBack | Minting::ShownOnce => !s.in_place(),
-        Minting::SelfRotating | Minting::Provided => false,
-    };
-    let made = holds(s, intent.version) || s.issued(intent.version).is_some();
-    if !replaceable || !made || trouble.kind != TroubleKind::Conflict {
-        return None;
-    }
-    let mut ledger = bumped(s, wanted);
-    let because = trouble.reason();
-    s.add_setback(&mut ledger, Purpose::Mint, trouble, because);
-    Some(Choice::record(Change::Bump, ledger, because))
-}
-
-/// The store of the last attempt was refused, and nothing was begun since: no write of its value is under way.
-pub(super) fn is_stored_nowhere(s: &Scene, version: Version) -> bool {
-    let refused = |setback: &crate::Setback| setback.because == Because::ExportFailed;
-    s.ledger.intent.is_none()
-        && s.ledger.high == version
-        && s.ledger.setbacks.mint.as_ref().is_some_and(refused)
-}
-
-pub(super) fn bump(s: &Scene, wanted: &Wanted, because: Because) -> Choice {
-    Choice::record(Change::Bump, bumped(s, wanted), because)
-}
-
-/// The next attempt. Written before anything else happens: a late reply or write for the old one now fails.
-fn bumped(s: &Scene, wanted: &Wanted) -> crate::Ledger {
-    let mut ledger = s.ledger.clone();
-    if let Some(intent) = &mut ledger.intent {
-        intent.version = intent.version.next_attempt();
-        intent.print = wanted.print.clone();
-        intent.since = s.now();
-        intent.answered = false;
-        intent.chosen = None;
-        let before = std::mem::replace(&mut intent.source, wanted.source.clone());
-        ledger.high = ledger.high.max(intent.version);
-        ledger.went_astray(before);
-    }
-    ledger.sweep_at = Some(later(s.now(), SWEEP_AFTER));
-    ledger
-}
-
 fn crash_loop_pause(s: &Scene, intent: &Intent) -> Option<Timestamp> {
     let lost = intent.version.attempt.checked_sub(PATIENT_ATTEMPTS)?;
     // One that was begun in this very pass, or whose value we hold, is lost to nobody yet. Waiting now would lose it.
     let ours = s.facts.process.mine == Some(intent.version) || holds(s, intent.version);
-    // One whose failure was written down was lost with no process: that failure has a pause of its own.
-    let told = |setback: &Setback| setback.at >= intent.since;
-    let told = s.ledger.setbacks.mint.as_ref().is_some_and(told);
+    // One whose failure was written down has that one's pause. How long ago one from the future was cannot be told.
+    let told = s.ledger.setbacks.mint.as_ref();
+    let told = told.is_some_and(|setback| setback.at >= intent.since) || intent.since > s.now();
     (lost > 0 && !ours && !told).then(|| {
         later(
             intent.since,

@@ -4,6 +4,9 @@ mod begin;
 mod cap;
 mod check;
 mod former;
+mod give_up;
+mod holders;
+pub(crate) mod illness;
 mod leave;
 mod mint;
 mod predecessor;
@@ -12,6 +15,7 @@ mod retire;
 mod rotate;
 mod scene;
 mod setbacks;
+mod strays;
 mod sweep;
 mod upkeep;
 mod withdraw;
@@ -37,7 +41,7 @@ const POLICY: &[Check] = &[
     recover::recognise_the_target,
     recover::count_what_is_spent, // before anything is begun: no number is used twice
     recover::date_what_is_undated,
-    recover::tell_of_lookalikes,
+    strays::tell_of_lookalikes,
     former::take_over, // before strays are settled: what it brings is current, not on its way out
     former::tell,
     upkeep::mend_records, // what a Secret no longer says of itself is neither found nor woken by
@@ -47,9 +51,9 @@ const POLICY: &[Check] = &[
     mint::mirror_what_is_published, // consumers follow status: nothing old goes before they can know of the new
     mint::annotate_the_secret, // an edit of them takes effect at once, whatever the issuer or the login is up to
     predecessor::settle_what_is_left, // before strays are: all that is left gets its record, then all of it is retired
-    recover::adopt_strays, // a complete Secret without a record gets one, so that it is retired in order
-    recover::let_lookalikes_go,
-    recover::discard_drafts,
+    strays::adopt_strays, // a complete Secret without a record gets one, so that it is retired in order
+    strays::let_lookalikes_go,
+    strays::discard_drafts,
     sweep::sweep_orphans, // before minting: leftovers count against the cap
     leave::abandon_what_cannot_be_ended, // before it is tried once more
     retire::retire_the_superseded,
@@ -76,7 +80,7 @@ const POLICY: &[Check] = &[
 ///     },
 ///     "process": { "started": "2026-01-01T00:00:00Z" },
 /// }))?;
-/// // A resource never seen before: first of all, is anything of its already out there?
+/// // A resource never seen before: first of all, does it already have anything out there?
 /// assert_eq!(decide(&facts).next, Next::Ask(Question::Issued));
 /// # Ok::<(), serde_json::Error>(())
 /// ```

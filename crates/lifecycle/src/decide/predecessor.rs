@@ -1,5 +1,5 @@
-//! What a predecessor left: Secrets that are this resource's by their owner reference and bear no record of ours. Nothing is
-//! minted or ended here: with a record each is a version like any other.
+//! What a predecessor left: Secrets that are this resource's by their owner reference and bear no record of ours.
+//! Nothing is minted or ended here: with a record each is a version like any other.
 
 use super::scene::{Choice, Scene, Waits};
 use crate::{Because, Facts, LeftSecret, Question, Step, Version};
@@ -12,7 +12,7 @@ pub(super) fn take_over(facts: &Facts) -> Option<Choice> {
     }
 }
 
-/// A leaving resource: what is protected would stay behind for ever. What can be a version becomes one, and is ended like
+/// A leaving resource: what is protected would stay behind forever. What can be a version becomes one, and is ended like
 /// any other; from the rest only the protection is taken.
 pub(super) fn settle_what_is_left(s: &Scene, _: &mut Waits) -> Option<Choice> {
     if !s.resource.deleting {

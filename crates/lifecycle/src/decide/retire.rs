@@ -3,16 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::cap::make_room;
+use super::holders::{announce, may_go, past_holders, wait_for_holders};
 use super::leave::within_the_cluster;
-use super::scene::{Choice, Scene, Waits, still_there};
+use super::scene::{Choice, Scene, Waits};
 use crate::schedule::later;
-use crate::{
-    Answer, Because, Change, Entry, Holder, Purpose, Question, Retire, Step, Stored, Trouble,
-    TroubleKind, Version,
-};
-
-/// How often a version that outlives its grace period by being used is looked at.
-const USE_IS_TOLD_AGAIN: SignedDuration = crate::LOOK_AGAIN;
+use crate::{Answer, Because, Change, Entry, Purpose, Question, Step, Stored, Trouble, Version};
 
 /// What expired so long ago has expired by every clock.
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_hours(24);
@@ -52,8 +47,8 @@ fn retire(s: &Scene, entry: &Entry, waits: &mut Waits) -> Option<Choice> {
     let holders = stored.map_or(&[][..], |stored| &stored.holders);
     let hurried = s.resource.deleting || expired(s, entry);
     if s.in_place() && hurried && s.stored(entry.version).is_none() {
-        // Nobody can be asked whether he has noticed its successor: even a leaving resource gives him the time, and so
-        // does an expiry, which our clock may see before the issuer's does.
+        // Nobody can be asked whether they have noticed its successor: even a leaving resource gives them the time, and
+        // so does an expiry, which our clock may see before the issuer's does.
         let until = later(
             entry.superseded.unwrap_or(s.now()),
             s.facts.cluster.policy.overlap,
@@ -113,8 +108,8 @@ fn fence(s: &Scene, entry: &Entry, stored: &Stored, waits: &mut Waits) -> Option
     ))
 }
 
-/// A Secret that its owner had before us is not deleted: what is ours in it is ended, and then taken out. It has no fence, so
-/// that who holds it is looked at right before.
+/// A Secret that its owner had before us is not deleted: what is ours in it is ended, and then taken out. It has no
+/// fence, so that who holds it is looked at right before.
 fn end_what_is_ours(
     s: &Scene,
     entry: &Entry,
@@ -126,76 +121,6 @@ fn end_what_is_ours(
         None => wait_for_holders(s, entry, Some(stored), waits)?,
     }
     .or_else(|| revoke(s, entry, Some(stored), waits))
-}
-
-/// Is it time for this version to go at all?
-fn may_go(s: &Scene, entry: &Entry, holders: &[Holder], waits: &mut Waits) -> bool {
-    let ends_now = s.resource.deleting || s.condemned(entry.version) || entry.closed;
-    if ends_now || expired(s, entry) {
-        return true;
-    }
-    let superseded = entry.superseded.unwrap_or(s.now());
-    let (because, at) = match s.facts.cluster.policy.retire {
-        Retire::WhenReleased if entry.held && holders.is_empty() => {
-            (Because::Superseded, Some(superseded))
-        }
-        Retire::WhenReleased => (
-            Because::InOverlap,
-            Some(later(superseded, s.facts.cluster.policy.overlap)),
-        ),
-        Retire::AfterGrace(grace) => {
-            let deadline = earlier(entry.deadline, later(superseded, grace));
-            (Because::InGrace, Some(by_both_clocks(s, deadline)))
-        }
-        Retire::WhenExpired => (Because::AwaitingExpiry, entry.expires),
-    };
-    let kept = later(superseded, s.facts.cluster.policy.rollback);
-    let (because, at) = match at {
-        Some(at) if kept > at => (Because::KeptForRollback, Some(kept)),
-        Some(_) | None => (because, at),
-    };
-    if at.is_some_and(|at| at <= s.now()) {
-        return true;
-    }
-    if holders.is_empty() {
-        waits.version_until(because, entry.version, at);
-    } else {
-        waits.held(Because::HeldByConsumers, entry.version, holders, at);
-    }
-    false
-}
-
-/// The reasons that go past holders: each was declared or asked for by a person.
-fn past_holders(s: &Scene, entry: &Entry) -> Option<Because> {
-    if s.condemned(entry.version) {
-        return Some(Because::EmergencyRevoke);
-    }
-    if expired(s, entry) {
-        return Some(Because::Expired);
-    }
-    if s.resource.deleting {
-        return None;
-    }
-    let declared = match s.facts.cluster.policy.retire {
-        Retire::AfterGrace(grace) => entry.deadline.map(|deadline| {
-            let superseded = entry.superseded.unwrap_or(s.now());
-            deadline.min(later(superseded, grace))
-        }),
-        Retire::WhenReleased | Retire::WhenExpired => None,
-    };
-    let passed = |deadline| by_both_clocks(s, deadline) <= s.now();
-    let over = entry.closed || declared.is_some_and(passed);
-    over.then_some(Because::GraceOver)
-}
-
-/// When a deadline has passed by our clock and by the issuer's. Ours may have jumped ahead: nobody is passed over for that.
-fn by_both_clocks(s: &Scene, deadline: Timestamp) -> Timestamp {
-    later(deadline, s.facts.answers.behind)
-}
-
-/// A grace period that was declared may come to its end sooner by a changed spec, never later.
-fn earlier(declared: Option<Timestamp>, by_spec: Timestamp) -> Timestamp {
-    declared.map_or(by_spec, |declared| declared.min(by_spec))
 }
 
 /// Whether a version has come to its end by itself.
@@ -225,128 +150,21 @@ fn end_of<'a>(s: &'a Scene, entry: &Entry) -> End<'a> {
     }
 }
 
-fn expired(s: &Scene, entry: &Entry) -> bool {
+pub(super) fn expired(s: &Scene, entry: &Entry) -> bool {
     match end_of(s, entry) {
         End::Over => true,
         End::NotYet | End::Doubtful | End::Unknown(_) => false,
     }
 }
 
-fn retiring(entry: &Entry) -> Purpose {
+pub(super) fn retiring(entry: &Entry) -> Purpose {
     Purpose::RetireVersion(entry.version)
 }
 
 /// What was answered about this version, if it was asked.
-fn about<T>(answers: &[Answer<T>], version: Version) -> Option<&Result<T, Trouble>> {
+pub(super) fn about<T>(answers: &[Answer<T>], version: Version) -> Option<&Result<T, Trouble>> {
     let answer = answers.iter().find(|answer| answer.about == version)?;
     Some(&answer.is)
-}
-
-/// `None`: a holder is in the way. `Some(None)`: nobody is. `Some(Some(_))`: something must be found out first.
-#[expect(
-    clippy::option_option,
-    reason = "three answers, each spelled out above"
-)]
-fn wait_for_holders(
-    s: &Scene,
-    entry: &Entry,
-    stored: Option<&Stored>,
-    waits: &mut Waits,
-) -> Option<Option<Choice>> {
-    let holders = stored.map_or(&[][..], |stored| &stored.holders);
-    if !holders.is_empty() {
-        waits.held(Because::HeldByConsumers, entry.version, holders, None);
-        return None;
-    }
-    // In place the Secret holds another value by now. Where each version has a Secret of its own, somebody may use what
-    // was in it although it is gone: nodes have it in files.
-    if stored.is_none() && (s.in_place() || known_gone(s, entry)) {
-        return Some(None);
-    }
-    if s.must_wait(retiring(entry), waits) {
-        return None;
-    }
-    match about(&s.facts.answers.referrers, entry.version) {
-        Some(Ok(referrers)) if referrers.is_empty() => Some(None),
-        Some(Ok(referrers)) => {
-            let again = later(s.now(), crate::LOOK_AGAIN);
-            waits.held(
-                Because::StillReferenced,
-                entry.version,
-                referrers,
-                Some(again),
-            );
-            None
-        }
-        Some(Err(trouble)) => Some(Some(s.setback(retiring(entry), trouble))),
-        None => Some(Some(Choice::ask(
-            Question::Referrers(entry.version),
-            Because::Unheld,
-        ))),
-    }
-}
-
-/// Going past a holder is said aloud before it is done.
-///
-/// As with [`wait_for_holders`]: `None` if it cannot be said yet, `Some(None)` if there is nothing left to say.
-#[expect(
-    clippy::option_option,
-    reason = "three answers, each spelled out above"
-)]
-fn announce(
-    s: &Scene,
-    entry: &Entry,
-    stored: Option<&Stored>,
-    because: Because,
-    waits: &mut Waits,
-) -> Option<Option<Choice>> {
-    let held = stored.is_some_and(|stored| !stored.holders.is_empty());
-    let tells_use =
-        s.facts.cluster.issuer.tells_use && s.in_place() && because == Because::GraceOver;
-    let loud = held || because == Because::EmergencyRevoke;
-    if !(loud || tells_use) || s.facts.process.warned.contains(&entry.version) {
-        return Some(None);
-    }
-    if s.must_wait(Purpose::RetireVersion(entry.version), waits) {
-        return None;
-    }
-    let mut because = because;
-    let waits_for_peace = s.facts.cluster.policy.unused && !entry.closed;
-    if tells_use && !loud {
-        match about(&s.facts.answers.referrers, entry.version) {
-            Some(Ok(users)) if users.is_empty() => return Some(None),
-            Some(Ok(users)) if waits_for_peace => {
-                let again = later(s.now(), USE_IS_TOLD_AGAIN);
-                let because = Because::StillReferenced;
-                waits.held(because, entry.version, users, Some(again));
-                return None;
-            }
-            Some(Ok(_)) => because = Because::StillUsed,
-            Some(Err(trouble)) if will_never_be_told(trouble) && !waits_for_peace => {
-                return Some(None);
-            }
-            // The same login would have to revoke it.
-            Some(Err(trouble)) => return Some(Some(s.setback(retiring(entry), trouble))),
-            None => {
-                let question = Question::Referrers(entry.version);
-                return Some(Some(Choice::ask(question, because)));
-            }
-        }
-    }
-    let version = entry.version;
-    Some(Some(Choice::act(Step::Warn { version, because }, because)))
-}
-
-/// The issuer answers, but not this question. A declared deadline does not wait for it.
-fn will_never_be_told(trouble: &Trouble) -> bool {
-    match trouble.kind {
-        TroubleKind::Rejected | TroubleKind::Unexpected => true,
-        TroubleKind::Denied
-        | TroubleKind::Conflict
-        | TroubleKind::Throttled
-        | TroubleKind::Unreachable
-        | TroubleKind::Cluster => false,
-    }
 }
 
 /// Revoke, have it confirmed, let the Secret go, strike it out: in this order, so that the id is known until the end.
@@ -384,10 +202,9 @@ fn revoke(s: &Scene, entry: &Entry, stored: Option<&Stored>, waits: &mut Waits) 
             {
                 None => Choice::ask(Question::Gone(entry.version), Because::Unheld),
                 Some(answer) => match &answer.is {
-                    Ok(_) => s.setback_because(
+                    Ok(_) => s.setback(
                         Purpose::RetireVersion(entry.version),
-                        &still_there(),
-                        Because::RevokeUnconfirmed,
+                        &Trouble::still_there(),
                     ),
                     Err(trouble) => s.setback(Purpose::RetireVersion(entry.version), trouble),
                 },
@@ -438,8 +255,8 @@ pub(super) fn release(stored: &Stored) -> Choice {
     Choice::act(step, Because::RevokeConfirmed)
 }
 
-/// A Secret that its owner had before us is given back: as it is, where nothing of ours in it is revoked, else without our
-/// value.
+/// A Secret that its owner had before us is given back: as it is, where nothing of ours in it is revoked, else without
+/// our value.
 pub(super) fn stays(stored: &Stored) -> bool {
     stored.adopted && !stored.leaving
 }
@@ -454,7 +271,7 @@ pub(super) fn give_back(stored: &Stored, because: Because) -> Choice {
     Choice::act(step, because)
 }
 
-fn known_gone(s: &Scene, entry: &Entry) -> bool {
+pub(super) fn known_gone(s: &Scene, entry: &Entry) -> bool {
     s.facts
         .answers
         .gone

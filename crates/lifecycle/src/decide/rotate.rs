@@ -2,7 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::mint::{answer, bump, holds, reserve};
+use super::give_up::bump;
+use super::mint::{answer, holds, reserve};
 use super::scene::{Choice, Scene, Waits};
 use crate::schedule::{later, reason_for};
 use crate::{
@@ -80,7 +81,7 @@ fn spent_by_another(s: &Scene, intent: &Intent) -> bool {
         .is_some_and(|target| spent(target) && !mine(target))
 }
 
-/// A self-rotation was refused in so many words: the one request made with this value did nothing and is not under way
+/// A self-rotation was explicitly refused: the one request made with this value did nothing and is not under way
 /// any more, so the value may be used for another.
 pub(super) fn free_a_refused_value(s: &Scene, _: &mut Waits) -> Option<Choice> {
     let (Purpose::Mint, trouble) = s.facts.process.failed.as_ref()? else {

@@ -3,8 +3,7 @@ use jiff::Timestamp;
 use crate::schedule::later;
 use crate::{
     Because, Change, Delivery, Entry, Facts, Holder, Issued, Known, Ledger, Listing, Minting, Next,
-    Question, Resource, Role, SecretName, Setback, Step, Stored, Trouble, TroubleKind, Version,
-    Wait,
+    Question, Resource, Role, SecretName, Setback, Step, Stored, Trouble, Version, Wait,
 };
 
 /// More than this is for the log.
@@ -87,13 +86,17 @@ impl Waits {
 
     /// Trouble that is waited out.
     pub(super) fn after(&mut self, setback: &Setback, version: Option<Version>, until: Timestamp) {
-        self.0.push(Wait {
+        let wait = Wait {
             because: setback.because,
             version,
             on: Vec::new(),
             until: Some(until),
             detail: setback.detail.clone(),
-        });
+        };
+        // One failure may keep several things waiting.
+        if !self.0.contains(&wait) {
+            self.0.push(wait);
+        }
     }
 
     /// Trouble that no ledger tells of.
@@ -154,7 +157,7 @@ impl Waits {
         });
     }
 
-    /// As [`Self::held`], of a Secret that is no version anybody was told of.
+    /// As [`Self::held`], for a Secret that is not a version anybody knows of.
     pub(super) fn kept(
         &mut self,
         because: Because,
@@ -331,7 +334,7 @@ pub(super) fn entry_of(stored: &Stored, now: Timestamp) -> Option<Entry> {
         id: stored.id.clone()?,
         secret: stored.name.clone(),
         uid: Some(stored.uid.clone()),
-        print: stored.print.clone(),
+        fingerprint: stored.fingerprint.clone(),
         minted: stored.minted.unwrap_or(now),
         expires: stored.expires,
         source: stored.source.clone(),
@@ -355,7 +358,7 @@ pub(super) fn is_blank(stored: &Stored) -> bool {
     stored.role == Role::Target && stored.version == Version::default()
 }
 
-/// The issuer's list: known, not asked yet (`None`), or not to be had.
+/// The issuer's list: known, not asked yet (`None`), or not obtainable.
 pub(super) fn listing(facts: &Facts) -> Result<&Listing, Option<&Trouble>> {
     match &facts.answers.issued {
         Known::Is(listing) => Ok(listing),
@@ -372,11 +375,4 @@ pub(super) fn refused(facts: &Facts) -> Option<Choice> {
         .as_ref()
         .err()
         .map(|refusal| Choice::rest(refusal.because))
-}
-
-pub(super) fn still_there() -> Trouble {
-    Trouble::new(
-        TroubleKind::Unexpected,
-        "the issuer still knows the credential after accepting its revoke",
-    )
 }

@@ -30,7 +30,7 @@ impl Scene<'_> {
         (until > self.now()).then_some((setback, until))
     }
 
-    /// Counted anew, what was too many is not any more.
+    /// Counted again, what was too many is not any more.
     fn has_room_again(&self, setback: &Setback) -> bool {
         let room = |listing: &Listing| listing.len() < self.facts.cluster.policy.cap as usize;
         setback.because == Because::MintCapReached

@@ -1,13 +1,16 @@
 //! Credentials that bear our mark and that no record explains.
 
-use super::mint::is_stored_nowhere;
+use super::give_up::is_stored_nowhere;
 use super::scene::{Choice, Scene, Waits};
 use crate::{Because, Issued, Purpose, Question, Role, Step, Version};
 
 /// What bears our mark and is recorded nowhere. Looks only at a list that was made before the resource was read:
 /// the other way round, a credential published in between would look like an orphan.
 pub(super) fn sweep_orphans(s: &Scene, waits: &mut Waits) -> Option<Choice> {
-    let orphans = orphans(s, waits)?;
+    let Some(orphans) = orphans(s, waits) else {
+        tell_what_could_not_be_ended(s, waits);
+        return None;
+    };
     if s.must_wait(Purpose::Retire, waits) {
         return None;
     }
@@ -18,7 +21,7 @@ pub(super) fn sweep_orphans(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         && let Some(target) = s.target()
         && !s.resource.deleting
         && target.claim == Some(orphans.version)
-        // A twin of what is in it: no process was told of it, so that none can write it.
+        // A twin of what is in it: no process knows of it, so none can write it.
         && target.version != orphans.version
         && !is_stored_nowhere(s, orphans.version)
     {
@@ -28,6 +31,13 @@ pub(super) fn sweep_orphans(s: &Scene, waits: &mut Waits) -> Option<Choice> {
         return reserve_against(s, orphans.version);
     }
     Some(sweep(&orphans))
+}
+
+/// What a list of an earlier pass showed and could not be ended is told for as long as that is waited out.
+fn tell_what_could_not_be_ended(s: &Scene, waits: &mut Waits) {
+    if s.facts.answers.issued.is().is_none() {
+        s.must_wait(Purpose::Retire, waits);
+    }
 }
 
 /// In place, a late write may still put the orphan into the target, and consumers would take it up. So the target is

@@ -9,7 +9,8 @@ use crate::{Because, Change, Purpose, Step};
 /// What is taken off again right after it was put back is put back once more after this time.
 const MENDS_APART: SignedDuration = SignedDuration::from_secs(10);
 
-/// The finalizer came with the first entry of the ledger. Without it the resource would go past us, and what it minted stay.
+/// The finalizer came with the first entry of the ledger. Without it the resource would go past us, and what it minted
+/// stay.
 pub(super) fn put_the_guard_back(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let missing = !s.resource.guarded && !s.resource.deleting;
     let written = s.resource.ledger.is().is_some();
@@ -21,7 +22,7 @@ pub(super) fn put_the_guard_back(s: &Scene, waits: &mut Waits) -> Option<Choice>
 }
 
 /// A Secret whose labels, annotations, owner or finalizer somebody took off is a version all the same: the ledger has its
-/// record, and it is written anew.
+/// record, and it is written again.
 pub(super) fn mend_records(s: &Scene, waits: &mut Waits) -> Option<Choice> {
     let secrets = &s.facts.cluster.secrets;
     let damaged = secrets.iter().find(|stored| stored.damaged)?;

@@ -16,7 +16,7 @@ pub(super) fn give_up_what_is_not_wanted_any_more(s: &Scene, _: &mut Waits) -> O
         return None;
     }
     let because = Because::WishChanged;
-    // While the attempt is open the place that it was made at is listed too. A list that cannot be had is not waited
+    // While the attempt is open the place that it was made at is listed too. A list that cannot be obtained is not waited
     // for: the note for later stands.
     let asks = s.facts.cluster.issuer.lists && s.held_off(Purpose::Mint).is_none();
     if asks && listing(s.facts) == Err(None) {
@@ -47,10 +47,10 @@ fn taken_back(s: &Scene, intent: &Intent, wanted: &Wanted) -> bool {
         Minting::SelfRotating => false,
     };
     let lasts = |current: &Entry| current.expires.is_none_or(|expires| expires > s.now());
-    let fits = |current: &Entry| current.print == wanted.print && lasts(current);
+    let fits = |current: &Entry| current.fingerprint == wanted.fingerprint && lasts(current);
     // An attempt at what is wanted was opened by somebody who knew a cause.
     intent.cause == Because::SpecChanged
-        && intent.print != wanted.print
+        && intent.fingerprint != wanted.fingerprint
         && may_be_left
         && s.ledger.current.as_ref().is_some_and(fits)
         && cause(s, wanted, &mut Waits::default()).is_none()

@@ -151,22 +151,22 @@ impl Default for Seen {
 }
 
 impl Seen {
-    fn shard(&self, print: u64) -> std::sync::MutexGuard<'_, HashMap<u64, u64, Mixed>> {
-        self.0[(print >> 58) as usize]
+    fn shard(&self, fingerprint: u64) -> std::sync::MutexGuard<'_, HashMap<u64, u64, Mixed>> {
+        self.0[(fingerprint >> 58) as usize]
             .lock()
             .expect("no walk panics while holding it")
     }
 
-    pub fn contains(&self, print: u64) -> bool {
-        self.shard(print).contains_key(&print)
+    pub fn contains(&self, fingerprint: u64) -> bool {
+        self.shard(fingerprint).contains_key(&fingerprint)
     }
 
-    pub fn insert(&self, print: u64, from: u64) {
-        self.shard(print).entry(print).or_insert(from);
+    pub fn insert(&self, fingerprint: u64, from: u64) {
+        self.shard(fingerprint).entry(fingerprint).or_insert(from);
     }
 
-    fn is_new(&self, print: u64, from: u64) -> bool {
-        match self.shard(print).entry(print) {
+    fn is_new(&self, fingerprint: u64, from: u64) -> bool {
+        match self.shard(fingerprint).entry(fingerprint) {
             std::collections::hash_map::Entry::Occupied(_) => false,
             std::collections::hash_map::Entry::Vacant(slot) => {
                 slot.insert(from);
@@ -175,8 +175,11 @@ impl Seen {
         }
     }
 
-    fn parent(&self, print: u64) -> u64 {
-        self.shard(print).get(&print).copied().unwrap_or(0)
+    fn parent(&self, fingerprint: u64) -> u64 {
+        self.shard(fingerprint)
+            .get(&fingerprint)
+            .copied()
+            .unwrap_or(0)
     }
 }
 
@@ -225,8 +228,8 @@ pub fn explore(c: &Configuration, threads: usize) -> Outcome {
                         skipped += moves(&run, w, &mut out);
                         steps += out.len() as u64;
                         for (event, next) in &out {
-                            let print = fingerprint(next);
-                            if !seen.is_new(print, from) {
+                            let fingerprint = fingerprint(next);
+                            if !seen.is_new(fingerprint, from) {
                                 continue;
                             }
                             let broken = match next.broken {
@@ -240,10 +243,11 @@ pub fn explore(c: &Configuration, threads: usize) -> Outcome {
                             };
                             if let Some((broken, tail)) = broken {
                                 stop.store(true, Ordering::Relaxed);
-                                found
-                                    .lock()
-                                    .expect("no walk panics")
-                                    .get_or_insert((broken, print, tail));
+                                found.lock().expect("no walk panics").get_or_insert((
+                                    broken,
+                                    fingerprint,
+                                    tail,
+                                ));
                             }
                             fresh.push(*next);
                         }
@@ -266,7 +270,7 @@ pub fn explore(c: &Configuration, threads: usize) -> Outcome {
         violation = found
             .into_inner()
             .expect("no walk panics")
-            .map(|(broken, print, tail)| (broken, tell(&run, &seen, print, &tail)));
+            .map(|(broken, fingerprint, tail)| (broken, tell(&run, &seen, fingerprint, &tail)));
         level = next.concat();
         states += level.len() as u64;
     }
@@ -284,20 +288,22 @@ const BATCH: usize = 128;
 /// Finds the way from the beginning to this state again, and puts it into words.
 fn tell(run: &Run, seen: &Seen, end: u64, tail: &[World]) -> Story {
     begin_run(Decided::default());
-    let mut prints = vec![end];
-    while let Some(parent) = prints.last().map(|print| seen.parent(*print))
+    let mut fingerprints = vec![end];
+    while let Some(parent) = fingerprints
+        .last()
+        .map(|fingerprint| seen.parent(*fingerprint))
         && parent != 0
     {
-        prints.push(parent);
+        fingerprints.push(parent);
     }
-    prints.pop();
+    fingerprints.pop();
     let mut w = beginning(run.configuration);
     let mut way: Vec<(World, Event)> = Vec::new();
     let mut out = Vec::new();
-    for print in prints.into_iter().rev() {
+    for state in fingerprints.into_iter().rev() {
         out.clear();
         moves(run, &w, &mut out);
-        let step = out.iter().find(|(_, next)| fingerprint(next) == print);
+        let step = out.iter().find(|(_, next)| fingerprint(next) == state);
         let Some((event, next)) = step else { break };
         way.push((w, *event));
         w = *next;

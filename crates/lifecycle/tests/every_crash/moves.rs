@@ -328,12 +328,12 @@ fn people_move(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
         spend(&mut w.left.annotation_edits)
     });
     edit(Event::ChangesSpec, alive, &|w| {
-        w.resource.print += 1;
+        w.resource.spec += 1;
         resource_written(w);
         spend(&mut w.left.spec_changes)
     });
-    edit(Event::TakesSpecBack, alive && w.resource.print > 1, &|w| {
-        w.resource.print -= 1;
+    edit(Event::TakesSpecBack, alive && w.resource.spec > 1, &|w| {
+        w.resource.spec -= 1;
         resource_written(w);
         spend(&mut w.left.taken_back)
     });
@@ -468,7 +468,7 @@ fn strangers_move(run: &Run, w: &World, out: &mut Vec<(Event, World)>) {
             kind: Kind::Final,
             version,
             credential: 0,
-            print: w.resource.print,
+            spec: w.resource.spec,
             minted: w.now,
             ..Secret::default()
         };

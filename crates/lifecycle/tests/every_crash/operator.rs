@@ -190,10 +190,10 @@ pub fn learn(run: &Run, w: &mut World, index: usize, act: Act, lost: bool) {
         }
         Act::Works(v) if lost => o.works = (v, Told::Failed),
         Act::Works(v) if c.issuer.minting == Minting::Provided => {
-            let print = o.resource.print;
-            let credential = provided(w, v, print);
+            let spec = o.resource.spec;
+            let credential = provided(w, v, spec);
             let o = &mut w.operators[index];
-            o.found = (v, credential, print);
+            o.found = (v, credential, spec);
             o.works = (v, Told::Yes);
         }
         Act::Works(v) => {
@@ -278,7 +278,7 @@ fn what_to_try(c: &Configuration, w: &World, o: &Operator, v: V) -> (u8, u8) {
 }
 
 /// What a person provides is not ours to end; each version of it has an id of its own all the same.
-fn provided(w: &mut World, v: V, print: u8) -> u8 {
+fn provided(w: &mut World, v: V, spec: u8) -> u8 {
     let known = (0u8..)
         .zip(&w.credentials)
         .find(|(_, credential)| credential.foreign && credential.mark == v);
@@ -287,7 +287,7 @@ fn provided(w: &mut World, v: V, print: u8) -> u8 {
     }
     let born = Credential {
         mark: v,
-        value: print,
+        value: spec,
         live: true,
         foreign: true,
         ..Credential::default()
@@ -322,7 +322,7 @@ pub fn send(run: &Run, w: &mut World, index: usize, request: Request, fate: Fate
     w.operators[index].annotated |= request.verb == Verb::Annotate;
     let refused = request.verb == Verb::Mint
         && run.configuration.refuses_changes
-        && w.operators[index].resource.print > FIRST_SPEC;
+        && w.operators[index].resource.spec > FIRST_SPEC;
     match fate {
         Fate::Answered if refused => absorb(run, w, index, request, Reply::Denied),
         Fate::AnswerLost | Fate::UnderWay | Fate::FailedBefore | Fate::FailedAfter if refused => {

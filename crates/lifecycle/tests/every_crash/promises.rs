@@ -187,12 +187,12 @@ pub fn before_a_store(w: &mut World, c: &Configuration, r: Request) {
     if given_up && c.policy.delivery == Delivery::Versioned {
         return;
     }
-    let print = r.credential * 24 + r.value % 24 + 1;
+    let content = r.credential * 24 + r.value % 24 + 1;
     let burned = &mut w.burned[usize::from(r.version)];
     let ending = w.resource.deleting || !w.resource.exists;
     if *burned == 0 {
-        *burned = print;
-    } else if *burned != print && !ending {
+        *burned = content;
+    } else if *burned != content && !ending {
         breaks(w, Broken::NameUsedTwice);
     }
 }

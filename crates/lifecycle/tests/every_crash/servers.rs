@@ -43,7 +43,7 @@ pub fn perform(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) 
             }
         }
         // Where it is not known, it counts as gone.
-        Verb::Revoke if w.credentials[usize::from(r.credential)].place != r.print => Reply::Done,
+        Verb::Revoke if w.credentials[usize::from(r.credential)].place != r.spec => Reply::Done,
         // The source looks at its name first.
         Verb::Revoke | Verb::Sweep if c.looks_at_the_mark() && !is_marked(w, r) => Reply::Denied,
         Verb::Revoke | Verb::Sweep => {
@@ -129,7 +129,7 @@ fn unguard(w: &mut World, c: &Configuration, r: Request) -> Reply {
 
 pub fn resource_vanishes(w: &mut World) {
     w.resource = crate::world::Resource {
-        print: w.resource.print,
+        spec: w.resource.spec,
         ..crate::world::Resource::blank()
     };
     resource_written(w);
@@ -261,7 +261,7 @@ fn store(w: &mut World, c: &Configuration, r: Request) -> Reply {
                     version: r.version,
                     credential: r.credential,
                     value: r.value,
-                    print: r.print,
+                    spec: r.spec,
                     minted: w.now,
                     guarded: true,
                     owned: true,
@@ -281,7 +281,7 @@ fn store(w: &mut World, c: &Configuration, r: Request) -> Reply {
             let now = w.now;
             let target = &mut w.secrets[index];
             (target.version, target.credential) = (r.version, r.credential);
-            (target.value, target.print, target.minted) = (r.value, r.print, now);
+            (target.value, target.spec, target.minted) = (r.value, r.spec, now);
             (target.brought, target.touched, target.notes) = (NOBODY, false, r.notes);
             promises::after_publishing(w, r.credential);
             Reply::Done
@@ -324,7 +324,7 @@ fn take_over(w: &mut World, c: &Configuration, r: Request) -> Reply {
     let value = secret.value;
     promises::before_a_store(w, c, Request { value, ..r });
     let secret = &mut w.secrets[index];
-    (secret.version, secret.print) = (r.version, r.print);
+    (secret.version, secret.spec) = (r.version, r.spec);
     (secret.guarded, secret.owned) = (true, true);
     w.credentials[usize::from(r.credential)].mark = r.version;
     Reply::Done
@@ -430,7 +430,7 @@ fn mint(w: &mut World, c: &Configuration, ledgers: &Ledgers, r: Request) -> Repl
     let born = Credential {
         mark: r.version,
         value,
-        place: r.print,
+        place: r.spec,
         family: match c.issuer.minting {
             Minting::SelfRotating => w.credentials[usize::from(r.credential)].family,
             Minting::Chosen | Minting::ReadBack | Minting::ShownOnce | Minting::Provided => 0,

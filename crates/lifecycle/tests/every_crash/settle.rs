@@ -70,14 +70,14 @@ impl Settled {
         for _ in 0..PASSES {
             people_put_things_right(run, &mut w);
             w.normalize(1, run.configuration.consumers);
-            let print = fingerprint(&w);
-            if quiet == 2 || self.0.contains(print) {
-                for print in passed {
-                    self.0.insert(print, 0);
+            let fingerprint = fingerprint(&w);
+            if quiet == 2 || self.0.contains(fingerprint) {
+                for fingerprint in passed {
+                    self.0.insert(fingerprint, 0);
                 }
                 return Ok(());
             }
-            passed.push(print);
+            passed.push(fingerprint);
             if path.is_empty() {
                 path = vec![*from, w];
             }
@@ -115,7 +115,7 @@ fn overslept(idle: u32) -> u32 {
 /// it: a resource that leaves, or an old version that expires.
 fn people_put_things_right(run: &Run, w: &mut World) {
     if run.configuration.refuses_changes {
-        w.resource.print = FIRST_SPEC;
+        w.resource.spec = FIRST_SPEC;
     }
     if run.configuration.left.forged_ledgers > 0
         && let Some(ledger) = run.ledgers.of(w.resource.ledger)
@@ -238,8 +238,8 @@ fn clean(run: &Run, w: &World, because: Because) -> bool {
         index == id || forgotten || is_nobodys(run, w, index, alive)
     });
     let handed_over = w.resource.status == id;
-    let wish = secrets()
-        .all(|secret| (secret.print, secret.notes) == (w.resource.print, w.resource.notes));
+    let wish =
+        secrets().all(|secret| (secret.spec, secret.notes) == (w.resource.spec, w.resource.notes));
     !w.resource.deleting
         && ledger.intent.is_none()
         && ledger.retiring.is_empty()

@@ -1,4 +1,4 @@
-//! When a token shall end. GitLab knows dates only, in UTC, and on its date a token is already dead.
+//! When a token should expire. GitLab knows dates only, in UTC, and on its date a token is already dead.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;

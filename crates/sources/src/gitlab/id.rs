@@ -1,4 +1,4 @@
-//! What we call a token: its number, and the GitLab that gave it. Each GitLab counts for itself, so that the number alone
+//! How we name a token: its number, and the GitLab that issued it. Each GitLab counts for itself, so the number alone
 //! names one token here and quite another there.
 
 use lifecycle::{Issued, IssuedId, Version};

@@ -17,7 +17,7 @@ use super::id::number;
 use super::made::{minted, verdict};
 use super::own::{self, Ended, Own};
 use super::server::Server;
-use super::version::Release;
+use super::version::GitLabVersion;
 use super::wire::{self, Said, Token};
 use super::{RotateWish, expiry, words};
 use crate::http::Reply;
@@ -35,7 +35,7 @@ pub const PERSONAL: Issuer = Issuer {
 
 const TOKENS: &str = "personal_access_tokens";
 const ROTATING: &str = "rotating a personal access token";
-const SELF_ROTATION: Release = Release(16, 10);
+const SELF_ROTATION: GitLabVersion = GitLabVersion(16, 10);
 
 /// What GitLab shows of a token by its number.
 enum Seen {

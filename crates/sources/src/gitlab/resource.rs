@@ -141,7 +141,7 @@ impl Source for ResourceTokens {
             let (tokens, reply) = self.page(&prefix, page).await?;
             page = next_page(&reply, page, tokens.len())?;
             for token in tokens {
-                // A token that came in meanwhile pushes others onto the next page.
+                // A token that came in the meantime pushes others onto the next page.
                 if !seen.insert(token.id) || !token.is_alive(&reply) {
                     continue;
                 }

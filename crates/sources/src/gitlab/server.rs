@@ -1,4 +1,4 @@
-//! One GitLab: how it is spoken to, what is known of its version and its clock.
+//! One GitLab: how to talk to it, and what is known of its version and its clock.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -12,7 +12,7 @@ use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 
 use super::id::address_of;
-use super::version::{Release, release};
+use super::version::{GitLabVersion, parse_version};
 use crate::http::{Http, Reply, Request, Settings};
 use crate::{SecretValue, SourceError};
 
@@ -38,19 +38,19 @@ pub struct Server {
     http: Http,
     address: String,
     place: String,
-    version: tokio::sync::Mutex<Option<(Release, Instant)>>,
+    version: tokio::sync::Mutex<Option<(GitLabVersion, Instant)>>,
     notes: Mutex<Notes>,
-    prints: RandomState,
+    fingerprints: RandomState,
 }
 
 /// What this process saw, none of which it needs to go on.
 #[derive(Default)]
 struct Notes {
-    /// What a mint answered about the value with this print.
+    /// What a mint answered about the value with this fingerprint.
     minted: HashMap<u64, Promise>,
-    /// The longest life, in days, that GitLab grants to a successor of the value with this print.
+    /// The longest life, in days, that GitLab grants to a successor of the value with this fingerprint.
     longest: HashMap<u64, i64>,
-    /// When the value with this print was found to work and to be able to rotate itself.
+    /// When the value with this fingerprint was found to work and to be able to rotate itself.
     prepared: HashMap<u64, Instant>,
     /// When we ourselves used the token with this number, to try it: by GitLab's clock, newest last.
     tries: HashMap<u64, VecDeque<Timestamp>>,
@@ -81,7 +81,7 @@ impl Server {
             http,
             version: tokio::sync::Mutex::default(),
             notes: Mutex::default(),
-            prints: RandomState::new(),
+            fingerprints: RandomState::new(),
         })
     }
 
@@ -116,7 +116,7 @@ impl Server {
     pub(super) async fn version(
         &self,
         login: &SecretValue,
-    ) -> Result<Option<Release>, SourceError> {
+    ) -> Result<Option<GitLabVersion>, SourceError> {
         let mut known = self.version.lock().await;
         if let Some((version, at)) = *known
             && at.elapsed() < VERSION_HOLDS
@@ -130,7 +130,7 @@ impl Server {
             StatusCode::OK => reply
                 .json::<Metadata>()
                 .ok()
-                .and_then(|metadata| release(&metadata.version)),
+                .and_then(|metadata| parse_version(&metadata.version)),
             // Old servers have no such page, and some logins may not see it.
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => None,
             _ => return Err(super::words::refusal(&reply)),
@@ -141,35 +141,35 @@ impl Server {
     }
 
     pub(super) fn remember(&self, value: &SecretValue, promise: Promise) {
-        let print = self.print(value);
-        put(&mut self.notes().minted, print, promise);
+        let fingerprint = self.fingerprint(value);
+        put(&mut self.notes().minted, fingerprint, promise);
     }
 
     pub(super) fn promise(&self, value: &SecretValue) -> Option<Promise> {
-        let print = self.print(value);
-        self.notes().minted.get(&print).cloned()
+        let fingerprint = self.fingerprint(value);
+        self.notes().minted.get(&fingerprint).cloned()
     }
 
     pub(super) fn learn_longest(&self, value: &SecretValue, days: i64) {
-        let print = self.print(value);
-        put(&mut self.notes().longest, print, days);
+        let fingerprint = self.fingerprint(value);
+        put(&mut self.notes().longest, fingerprint, days);
     }
 
     pub(super) fn longest(&self, value: &SecretValue) -> Option<i64> {
-        let print = self.print(value);
-        self.notes().longest.get(&print).copied()
+        let fingerprint = self.fingerprint(value);
+        self.notes().longest.get(&fingerprint).copied()
     }
 
     /// Notes that this value may be rotated with, right now.
     pub(super) fn prepared(&self, value: &SecretValue) {
-        let print = self.print(value);
-        put(&mut self.notes().prepared, print, Instant::now());
+        let fingerprint = self.fingerprint(value);
+        put(&mut self.notes().prepared, fingerprint, Instant::now());
     }
 
     /// Whether that was noted a moment ago. It is good for one rotation.
     pub(super) fn take_prepared(&self, value: &SecretValue) -> bool {
-        let print = self.print(value);
-        let noted = self.notes().prepared.remove(&print);
+        let fingerprint = self.fingerprint(value);
+        let noted = self.notes().prepared.remove(&fingerprint);
         noted.is_some_and(|at| at.elapsed() < PREPARED_HOLDS)
     }
 
@@ -195,12 +195,14 @@ impl Server {
 
     /// What tells this login from others here, without telling it.
     pub(super) fn name_of(&self, login: Option<&SecretValue>) -> String {
-        login.map_or_else(String::new, |login| format!("{:016x}", self.print(login)))
+        login.map_or_else(String::new, |login| {
+            format!("{:016x}", self.fingerprint(login))
+        })
     }
 
     /// Tells values apart, and means nothing outside of this process.
-    fn print(&self, value: &SecretValue) -> u64 {
-        self.prints.hash_one(value.expose())
+    fn fingerprint(&self, value: &SecretValue) -> u64 {
+        self.fingerprints.hash_one(value.expose())
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
@@ -208,11 +210,11 @@ impl Server {
     }
 }
 
-fn put<T>(notes: &mut HashMap<u64, T>, print: u64, note: T) {
+fn put<T>(notes: &mut HashMap<u64, T>, fingerprint: u64, note: T) {
     if notes.len() >= REMEMBERED {
         notes.clear();
     }
-    notes.insert(print, note);
+    notes.insert(fingerprint, note);
 }
 
 #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! What GitLab sends, as far as it is believed.
+//! What GitLab sends, as far as we trust it.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;

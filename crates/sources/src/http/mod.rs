@@ -1,4 +1,4 @@
-//! The one way sources speak HTTP: how long to wait, how much to read, whom to trust, and what an answer means.
+//! The one way in which sources use HTTP: how long to wait, how much to read, whom to trust, and what an answer means.
 //!
 //! Nothing here tries again: not after a broken connection, not on a redirect, not on 503. (The pool may move a request
 //! to a fresh connection, but only one of which no byte was sent.) What was asked was asked at most once, and whether to
@@ -72,7 +72,7 @@ type Skew = Arc<Mutex<Option<SignedDuration>>>;
 
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Http").field(&self.place()).finish()
+        f.debug_tuple("Http").field(&self.origin()).finish()
     }
 }
 
@@ -143,7 +143,7 @@ impl Http {
     }
 
     /// Scheme, host and port: fit for logs, metrics and as the key of a limit.
-    pub fn place(&self) -> String {
+    pub fn origin(&self) -> String {
         self.address.origin().ascii_serialization()
     }
 

@@ -1,7 +1,7 @@
 //! Ending a user's credentials as the administrator, where the user's own login cannot.
 //!
 //! Keystone lets an administrator look at anybody's application credentials and delete them, but not make them. It is
-//! used only if the owner of Keystone offers it, and only after the user's own login was refused.
+//! used only if whoever runs Keystone offers it, and only after the user's own login was refused.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl Keystone {
                     self.must_be_known_here(what, name)?;
                     return Ok((Ended::Unseen, &self.session));
                 }
-                let admin = match self.in_place_of_user(what, name, denied).await {
+                let admin = match self.instead_of_user(what, name, denied).await {
                     Err(_) if self.is_unknown(proof.values, name).await? => {
                         self.must_be_known_here(what, name)?;
                         return Ok((Ended::Unseen, &self.session));
@@ -71,22 +71,22 @@ impl Keystone {
     ) -> Result<Reply, SourceError> {
         match self.look(what, name, &self.session).await {
             Err(denied) if denied.kind == TroubleKind::Denied => {
-                let admin = self.in_place_of_user(what, name, denied).await?;
+                let admin = self.instead_of_user(what, name, denied).await?;
                 self.look(what, name, admin).await.map_err(neither)
             }
             seen => seen,
         }
     }
 
-    /// As [`Self::in_place_of`], for one credential: an administrator has to know whose it is.
-    async fn in_place_of_user(
+    /// As [`Self::instead_of`], for one credential: an administrator has to know whose it is.
+    async fn instead_of_user(
         &self,
         what: &str,
         name: &Name<'_>,
         denied: SourceError,
     ) -> Result<&Session, SourceError> {
         let why = "it is not recorded whose it is";
-        match self.in_place_of(&denied) {
+        match self.instead_of(&denied) {
             Ok(_) if name.user.is_none() => Err(nor_as_administrator(&denied, why)),
             Err(error) => Err(self.unless_made_elsewhere(what, name, error).await),
             admin => admin,
@@ -94,7 +94,7 @@ impl Keystone {
     }
 
     /// The administrator, or else the refusal of the user's own login, with what is missing.
-    fn in_place_of(&self, denied: &SourceError) -> Result<&Session, SourceError> {
+    fn instead_of(&self, denied: &SourceError) -> Result<&Session, SourceError> {
         match &self.admin {
             Administrator::Is(admin) => Ok(admin),
             Administrator::Missing(why) => Err(nor_as_administrator(denied, why)),
@@ -107,7 +107,7 @@ impl Keystone {
     pub(super) async fn list_all(&self) -> Result<Arc<Vec<Credential>>, SourceError> {
         match self.session.list().await {
             Err(denied) if self.leaving && denied.kind == TroubleKind::Denied => {
-                let admin = self.in_place_of(&denied)?;
+                let admin = self.instead_of(&denied)?;
                 admin.list_of(self.session.who()).await
             }
             listed => listed,
@@ -125,7 +125,7 @@ impl Keystone {
     }
 }
 
-/// First what a person can mend: long texts are cut at their end.
+/// First what a person can fix: long texts are cut at their end.
 fn nor_as_administrator(denied: &SourceError, why: &str) -> SourceError {
     SourceError {
         detail: format!(

@@ -1,9 +1,9 @@
-//! One list for all who wait for one.
+//! One list for everybody who waits for one.
 //!
 //! Keystone's list takes time in proportion to the user's credentials, and every mint wants one that is no older than
-//! itself. So a list serves everybody who asked before it was begun; who asks while it is under way waits for the next.
-//! While Keystone is busy with mints, those that come after them gather. But they have writes to do before they mint, and
-//! Keystone would be idle while all of them do theirs: so a list is begun a little before the work is done.
+//! itself. So a list serves everybody who asked before it was begun; whoever asks while it is under way waits for the
+//! next. While Keystone is busy with mints, those that come after them gather. But they have writes to do before they
+//! mint, and Keystone would be idle while all of them do theirs: so a list is begun a little before the work is done.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -39,7 +39,7 @@ type Answer<T> = Result<Arc<T>, SourceError>;
 pub(super) struct Rounds<T> {
     /// The round that newcomers join: it has not begun.
     next: Mutex<Option<Arc<Round<T>>>>,
-    turn: tokio::sync::Mutex<()>,
+    one_at_a_time: tokio::sync::Mutex<()>,
 }
 
 struct Round<T> {
@@ -52,7 +52,7 @@ impl<T> Default for Rounds<T> {
     fn default() -> Self {
         Self {
             next: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
+            one_at_a_time: tokio::sync::Mutex::default(),
         }
     }
 }
@@ -93,7 +93,7 @@ impl<T> Rounds<T> {
             next.get_or_insert_default().clone()
         };
         round.joined.send_modify(|joined| *joined += 1);
-        let _turn = self.turn.lock().await;
+        let _alone = self.one_at_a_time.lock().await;
         if let Some(answer) = round.answer.get() {
             return answer.clone();
         }

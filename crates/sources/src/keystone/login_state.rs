@@ -87,7 +87,8 @@ impl State {
         self.password = password;
     }
 
-    /// Remembers the token that this password got, unless another password has come meanwhile: its login is to be tried.
+    /// Remembers the token that this password got, unless another password has come in the meantime: its login is to be
+    /// tried.
     pub(super) fn keep(&mut self, token: &Token, password: &Password) {
         if self.password.version == password.version {
             self.token = Some(token.clone());

@@ -75,7 +75,7 @@ impl AllRefusals {
         Seat(*next)
     }
 
-    /// Those of one user. Whoever logs in holds them locked meanwhile: else as many could be refused at once as like.
+    /// Those of one user. Whoever logs in keeps them locked: otherwise any number could be refused at once.
     pub(super) fn of(&self, who: &Who) -> Arc<tokio::sync::Mutex<Refusals>> {
         let same = |name: &str| name.trim_end().to_lowercase();
         let user = (same(&who.user), same(&who.user_domain));

@@ -88,7 +88,7 @@ impl Server {
     pub fn new(address: &str, settings: &Settings) -> Result<Self, SourceError> {
         let http = Http::new(address, settings)?;
         Ok(Self {
-            place: format!("keystone {}", http.place()),
+            place: format!("keystone {}", http.origin()),
             address: address_of(&http.url([])),
             known_here: Mutex::default(),
             http,

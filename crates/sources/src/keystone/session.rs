@@ -57,7 +57,7 @@ pub struct Session {
     state: Mutex<State>,
     seat: Seat,
     /// One login at a time: those who wait for it share its token.
-    turn: tokio::sync::Mutex<()>,
+    one_at_a_time: tokio::sync::Mutex<()>,
     lists: Rounds<Vec<Credential>>,
     /// The same for other users, as the administrator sees them.
     lists_of_others: Mutex<HashMap<Who, Arc<Rounds<Vec<Credential>>>>>,
@@ -83,7 +83,7 @@ impl Session {
             who,
             state: Mutex::new(State::new(password, LoginState::Untried)),
             seat: server.refusals().seat(),
-            turn: tokio::sync::Mutex::default(),
+            one_at_a_time: tokio::sync::Mutex::default(),
             server,
             lists: Rounds::default(),
             lists_of_others: Mutex::default(),
@@ -292,7 +292,7 @@ impl Session {
         server: &Discovered<'_>,
         worn: Option<&Token>,
     ) -> Result<Token, SourceError> {
-        let _turn = self.turn.lock().await;
+        let _alone = self.one_at_a_time.lock().await;
         let password = {
             let mut state = self.state();
             let usable = |token: &&Token| {

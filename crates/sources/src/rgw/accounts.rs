@@ -198,7 +198,12 @@ impl Accounts {
 
     /// What is in the account beside what we keep in it. Without a root user that can look, buckets are all that is seen; the
     /// gateway says the rest when the account is to be deleted.
-    async fn members(&self, act: &str, id: &str) -> Result<Vec<Holder>, SourceError> {
+    async fn members(
+        &self,
+        act: &str,
+        id: &str,
+        owner: &Owner,
+    ) -> Result<Vec<Holder>, SourceError> {
         let mut found = Vec::new();
         let buckets = Query::of("account-id", id);
         found.extend(counted(
@@ -217,8 +222,8 @@ impl Accounts {
             access_key: key.access_key.clone(),
             secret_key: key.secret(),
         };
-        let is_a_mark = format!("-{}", self.root.replace('-', ""));
-        let counts = |name: &str| !(name.starts_with("kw1-") && name.ends_with(&is_a_mark));
+        let mark = mark_of(owner);
+        let counts = |name: &str| name != mark;
         for sort in Sort::ALL {
             let store = self.admin.store();
             let members = store.count_members(act, &login, sort, counts).await?;
@@ -293,9 +298,9 @@ impl Things for Accounts {
         self.keep_root(&act, &seen, owner, &wish).await
     }
 
-    async fn blockers(&self, id: &ThingId) -> Result<Vec<Holder>, SourceError> {
+    async fn blockers(&self, id: &ThingId, owner: &Owner) -> Result<Vec<Holder>, SourceError> {
         let act = act("counting what is in", id);
-        self.members(&act, id.as_str()).await
+        self.members(&act, id.as_str(), owner).await
     }
 
     /// The root user goes before the account, which cannot go while it has users. So it is looked once more, whether nothing
@@ -309,7 +314,7 @@ impl Things for Accounts {
         if !seen.is_of(owner) {
             return rejected(NOT_OURS);
         }
-        let members = self.members(&act, id.as_str()).await?;
+        let members = self.members(&act, id.as_str(), owner).await?;
         if !members.is_empty() {
             let members: Vec<&str> = members.iter().map(Holder::as_str).collect();
             let detail = format!("it still has {}; remove them first", members.join(", "));

@@ -303,7 +303,7 @@ impl Things for Users {
     }
 
     /// Its buckets. Those of a user of an account belong to the account, and are in nobody's way.
-    async fn blockers(&self, id: &ThingId) -> Result<Vec<Holder>, SourceError> {
+    async fn blockers(&self, id: &ThingId, _owner: &Owner) -> Result<Vec<Holder>, SourceError> {
         let owner = Query::of("uid", id.as_str());
         let act = act("counting the buckets of", id);
         let buckets = self.0.count_buckets(&act, &owner).await?;

@@ -1,4 +1,5 @@
-//! vCenter, as far as it is needed to ask what a login may do: a few calls of its SOAP interface, which every version has.
+//! vCenter, as far as it is needed to ask what a login may do: a few calls of its SOAP interface, which every version
+//! has.
 //!
 //! Nothing is made or changed there. A refused password is told as such and never tried again here: vCenter locks an
 //! account out after a few.
@@ -31,7 +32,7 @@ pub enum Refusal {
     /// The user or the password is wrong, or the account is locked: the same words for all three.
     #[error("the login was refused")]
     InvalidLogin,
-    /// The session ended meanwhile.
+    /// The session ended in the meantime.
     #[error("the session is gone")]
     NotAuthenticated,
     /// The login may not see this.

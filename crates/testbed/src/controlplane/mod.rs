@@ -9,6 +9,7 @@ mod build;
 mod certificates;
 mod download;
 mod kubeconfig;
+pub mod node;
 pub mod programs;
 mod servers;
 
@@ -43,8 +44,8 @@ pub struct Options {
     /// CRD manifests (YAML or JSON), installed before the controller-manager starts. It looks for new
     /// kinds only every 30 s, so owner-reference collection of a kind installed later starts late.
     pub crds: String,
-    /// Also runs kube-scheduler and the controllers of Deployments, `StatefulSets`, `DaemonSets`
-    /// and Jobs. Nothing runs the pods: there is no kubelet.
+    /// Also runs kube-scheduler and the controllers of Deployments, `StatefulSets`, `DaemonSets`,
+    /// Jobs and `CronJobs`. There is no kubelet: [`ControlPlane::add_node`] plays one.
     pub workloads: bool,
     /// Further flags for kube-apiserver.
     pub apiserver_flags: Vec<String>,

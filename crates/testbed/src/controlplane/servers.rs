@@ -116,6 +116,7 @@ const WORKLOAD_CONTROLLERS: &[&str] = &[
     "statefulset-controller",
     "daemonset-controller",
     "job-controller",
+    "cronjob-controller",
     "pod-garbage-collector-controller",
 ];
 

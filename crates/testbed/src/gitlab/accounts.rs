@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::refusal::Refusal;
 use super::reply::{Answer, Done};
 use super::route::{Act, Named};
-use super::serve::Turn;
+use super::serve::Call;
 use super::state::{Place, Sort};
 
 #[derive(Serialize)]
@@ -17,7 +17,7 @@ struct Shown {
     email: String,
 }
 
-impl Turn<'_> {
+impl Call<'_> {
     /// Owners of the place; administrators for the instance.
     fn home(&self, named: Option<&Named>) -> Result<Option<Place>, Refusal> {
         let Some(named) = named else {

@@ -9,7 +9,7 @@ use super::params::Reading;
 use super::refusal::Refusal;
 use super::reply::{Answer, Done};
 use super::route::{Act, Named};
-use super::serve::Turn;
+use super::serve::Call;
 use super::settings::Settings;
 use super::state::{Place, State};
 use super::tell::{Kind, Live, Use};
@@ -100,7 +100,7 @@ impl State {
     }
 }
 
-impl Turn<'_> {
+impl Call<'_> {
     pub(super) fn all_deploy_tokens(&self) -> Answer {
         self.must_be_admin()?;
         self.list_deploy_tokens(|_| true)

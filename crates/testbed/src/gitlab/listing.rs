@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::params::Reading;
 use super::refusal::Refusal;
 use super::reply::{Answer, Done};
-use super::serve::Turn;
+use super::serve::Call;
 use super::tokens::Token;
 
 /// Words shorter than this are not searched for as parts of a name.
@@ -25,7 +25,7 @@ const SORTS: [&str; 8] = [
     "name_desc",
 ];
 
-impl Turn<'_> {
+impl Call<'_> {
     /// Those of the tokens that the query asks for. Its mistakes count before anything else is looked at.
     pub(super) fn listed(&self, tokens: impl Fn(&Token) -> bool) -> Answer {
         let wanted = self.wanted()?;
@@ -137,12 +137,12 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn fits(&self, token: &Token, turn: &Turn<'_>) -> bool {
+    fn fits(&self, token: &Token, call: &Call<'_>) -> bool {
         let revoked = token.revoked_at.is_some();
         let state = match self.state.as_deref() {
-            Some("active") => !revoked && token.expires.is_none_or(|date| date > turn.today),
+            Some("active") => !revoked && token.expires.is_none_or(|date| date > call.today),
             // One that expires today is in neither of the two.
-            Some("inactive") => revoked || token.expires.is_some_and(|date| date < turn.today),
+            Some("inactive") => revoked || token.expires.is_some_and(|date| date < call.today),
             Some(_) | None => true,
         };
         state

@@ -5,12 +5,12 @@ use serde_json::json;
 use super::refusal::Refusal;
 use super::reply::{Answer, Done};
 use super::route::Named;
-use super::serve::Turn;
+use super::serve::Call;
 use super::state::{Place, Visibility};
 
 const REVISION: &str = "5f0e4a4b0c1";
 
-impl Turn<'_> {
+impl Call<'_> {
     pub(super) fn metadata(&self) -> Done {
         let metadata = json!({
             "version": self.state.settings.version.to_string(),

@@ -8,7 +8,7 @@ use super::refusal::Refusal;
 use super::reply::{Answer, Done};
 use super::resource::is_too_long;
 use super::route::Act;
-use super::serve::Turn;
+use super::serve::Call;
 use super::settings::Settings;
 use super::state::Sort;
 use super::tokens::NewToken;
@@ -48,7 +48,7 @@ fn scopes(settings: &Settings) -> Vec<&'static str> {
     scopes
 }
 
-impl Turn<'_> {
+impl Call<'_> {
     pub(super) fn personal_tokens(&mut self, act: Act) -> Answer {
         match act {
             Act::List => self.list_personal_tokens(),

@@ -6,7 +6,7 @@ use super::personal::DESCRIPTION_LIMIT;
 use super::refusal::Refusal;
 use super::reply::{Answer, Done};
 use super::route::{Act, Named};
-use super::serve::Turn;
+use super::serve::Call;
 use super::settings::Settings;
 use super::state::{Place, Sort};
 use super::tokens::NewToken;
@@ -53,7 +53,7 @@ fn levels(settings: &Settings) -> Vec<u8> {
     levels
 }
 
-impl Turn<'_> {
+impl Call<'_> {
     pub(super) fn resource_tokens(&mut self, named: &Named, act: Act) -> Answer {
         match act {
             Act::Create => self.create_resource_token(named),

@@ -7,7 +7,7 @@ use super::params::{Params, Reading};
 use super::refusal::Refusal;
 use super::reply::{Answer, Done};
 use super::route::Named;
-use super::serve::Turn;
+use super::serve::Call;
 use super::state::{Place, State};
 use super::tell::{Kind, Live, Use};
 use super::tokens::{digest, random_value};
@@ -78,7 +78,7 @@ impl State {
     }
 }
 
-impl Turn<'_> {
+impl Call<'_> {
     pub(super) fn create_runner(&mut self) -> Answer {
         let mut read = Reading::of(self.params);
         let sort = read.one_of(

@@ -80,7 +80,7 @@ fn done(
     let scopes = route.scopes(&asked.method);
     let actor = state.admit(value, scopes, is_rotation(asked.path()), now)?;
     let host = asked.headers.get(HOST).and_then(|host| host.to_str().ok());
-    let turn = Turn {
+    let call = Call {
         today: day(now),
         state,
         now,
@@ -89,11 +89,11 @@ fn done(
         host: host.unwrap_or_default(),
         path: asked.path(),
     };
-    turn.answer(route)
+    call.answer(route)
 }
 
 /// A request that was let in.
-pub(super) struct Turn<'a> {
+pub(super) struct Call<'a> {
     pub(super) state: &'a mut State,
     pub(super) now: Timestamp,
     pub(super) today: Date,
@@ -104,7 +104,7 @@ pub(super) struct Turn<'a> {
     pub(super) path: &'a str,
 }
 
-impl Turn<'_> {
+impl Call<'_> {
     fn answer(mut self, route: Route) -> Answer {
         match route {
             Route::Metadata => Ok(self.metadata()),

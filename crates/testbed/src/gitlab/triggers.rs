@@ -8,7 +8,7 @@ use super::params::Reading;
 use super::refusal::Refusal;
 use super::reply::{Answer, Done};
 use super::route::{Act, Named};
-use super::serve::Turn;
+use super::serve::Call;
 use super::show::{ShownUser, time};
 use super::state::{Place, State};
 use super::tell::{Kind, Live, Use};
@@ -64,7 +64,7 @@ impl State {
     }
 }
 
-impl Turn<'_> {
+impl Call<'_> {
     pub(super) fn triggers(&mut self, named: &Named, act: Act) -> Answer {
         let description = match act {
             Act::Create => {

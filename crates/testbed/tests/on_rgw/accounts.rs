@@ -85,7 +85,7 @@ pub(crate) async fn an_account_becomes_what_is_wanted_and_rests(urls: &[String])
             (root["type"].as_str(), root["account_id"].as_str()),
             (Some("root"), Some(id.as_str()))
         );
-        assert!(accounts.blockers(&id).await.unwrap().is_empty());
+        assert!(accounts.blockers(&id, &owner).await.unwrap().is_empty());
         accounts.remove(&id, &owner).await.unwrap();
         assert!(accounts.look(&id, &owner).await.unwrap().is_none());
         let root = by_hand(urls, "GET", "user", &[("uid", &uid)]).await;
@@ -160,7 +160,7 @@ pub(crate) async fn what_is_in_an_account_keeps_it(urls: &[String]) {
         &text(&key.values, SECRET_KEY),
     );
     assert!(
-        accounts.blockers(&id).await.unwrap().is_empty(),
+        accounts.blockers(&id, &owner).await.unwrap().is_empty(),
         "its root user is not in the way"
     );
     let users = Users::new(administrator(urls));
@@ -195,7 +195,7 @@ pub(crate) async fn what_is_in_an_account_keeps_it(urls: &[String]) {
         .unwrap()
         .expect("a group", 200)
         .unwrap();
-    let blockers = accounts.blockers(&id).await.unwrap();
+    let blockers = accounts.blockers(&id, &owner).await.unwrap();
     let all = ["1 bucket", "2 users", "1 role", "1 group"].map(Holder::from);
     assert_eq!(blockers, all);
     let removed = accounts.remove(&id, &owner).await;
@@ -228,7 +228,7 @@ pub(crate) async fn what_is_in_an_account_keeps_it(urls: &[String]) {
         .unwrap()
         .expect("no group", 200)
         .unwrap();
-    assert!(accounts.blockers(&id).await.unwrap().is_empty());
+    assert!(accounts.blockers(&id, &owner).await.unwrap().is_empty());
     accounts.remove(&id, &owner).await.unwrap();
     assert!(accounts.look(&id, &owner).await.unwrap().is_none());
 }

@@ -112,7 +112,7 @@ pub(crate) async fn buckets_keep_a_user(urls: &[String]) {
         let made = http.s3(&login, http::Method::PUT, bucket).await.unwrap();
         made.expect("a bucket", 200).unwrap();
     }
-    let blockers = users.blockers(&id).await.unwrap();
+    let blockers = users.blockers(&id, &owner).await.unwrap();
     assert_eq!(blockers, [Holder::from("2 buckets")]);
     let removed = users.remove(&id, &owner).await;
     fails_as(removed, TroubleKind::Rejected, "has buckets");
@@ -120,7 +120,7 @@ pub(crate) async fn buckets_keep_a_user(urls: &[String]) {
         let gone = http.s3(&login, http::Method::DELETE, bucket).await.unwrap();
         gone.expect("no bucket", 204).unwrap();
     }
-    assert!(users.blockers(&id).await.unwrap().is_empty());
+    assert!(users.blockers(&id, &owner).await.unwrap().is_empty());
     users.remove(&id, &owner).await.unwrap();
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Auditor {
     verified: BTreeSet<String>,
     published: BTreeSet<String>,
     /// By the resource's uid and the Secret's name: uid and digest of the value of every version's Secret ever seen. A
-    /// resource that is made anew under an old name is another one, and counts from the start.
+    /// resource that is made again under an old name is another one, and counts from the start.
     secrets: BTreeMap<(String, String), (String, [u8; 32])>,
     pub(crate) events: usize,
     pub(crate) broken: Vec<String>,

@@ -61,7 +61,7 @@ pub(crate) struct Output {
     begun: Instant,
     speed: f64,
     /// Whether the last line was empty; who holds it may print.
-    turn: Mutex<bool>,
+    last_was_empty: Mutex<bool>,
 }
 
 impl Output {
@@ -70,7 +70,7 @@ impl Output {
             colours: colours(),
             begun: Instant::now(),
             speed,
-            turn: Mutex::new(false),
+            last_was_empty: Mutex::new(false),
         }
     }
 
@@ -93,7 +93,10 @@ impl Output {
     }
 
     pub(crate) fn plain(&self, text: &str) {
-        let mut blank = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut blank = self
+            .last_was_empty
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         // One empty line between two things that both want one around them.
         let text = if *blank {
             text.trim_start_matches('\n')

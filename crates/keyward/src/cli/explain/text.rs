@@ -7,50 +7,100 @@ use lifecycle::{
     Because, Decision, Entry, Facts, Holder, LedgerState, Next, Role, SecretName, Severity,
     Version, Wait,
 };
+use serde_json::Value;
 
-use super::Explanation;
+use super::{Explanation, LastWords, Rotating};
 use crate::cli::commands::About;
 use crate::cli::words::{self, ago, until};
-use crate::engine::conditions;
+use crate::engine::{Thought, conditions};
 
 pub(super) fn of(explanation: &Explanation) -> String {
-    let Explanation {
-        facts, decision, ..
-    } = explanation;
     let about = About {
         namespace: &explanation.namespace,
         resource: explanation.resource.clone(),
-        uid: &facts.cluster.uid,
+        uid: &explanation.uid,
     };
     let mut text = format!(
-        "{} {}/{}\n\nWhat is so\n",
+        "{} {}/{}\n",
         explanation.kind, explanation.namespace, explanation.name
     );
-    for line in what_is_so(explanation) {
-        let _ = writeln!(text, "  - {line}");
+    if let Some(credential) = &explanation.credential {
+        text += &of_credential(explanation, credential, &about);
     }
-    text += &what_was_said(explanation, &about);
-    let _ = write!(text, "\nWhat happens next\n");
-    let _ = writeln!(
-        text,
-        "  {}",
-        next(decision, explanation.asked_issuer, facts.now)
-    );
-    let because = decision.because;
-    let _ = writeln!(text, "  Why: {because} [{}]", because.code());
-    if decision.waits.is_empty() && matches!(decision.next, Next::Rest { .. }) {
-        text += &what_to_do(&about, because, &[], None, "  ");
+    for one in &explanation.controllers {
+        let _ = write!(text, "\nController {}\n", one.controller);
+        text += &of_thought(&one.thought, &about);
     }
-    text += &waits(facts, decision, &about);
+    if explanation.credential.is_none() && explanation.controllers.is_empty() {
+        text += "\nNo controller is responsible for it.\n";
+    }
     text
 }
 
+fn of_credential(explanation: &Explanation, credential: &Rotating, about: &About) -> String {
+    let Rotating {
+        facts,
+        decision,
+        asked_issuer,
+        ..
+    } = credential;
+    let mut text = "\nWhat is so\n".to_owned();
+    for line in what_is_so(credential, explanation.said.as_ref()) {
+        let _ = writeln!(text, "  - {line}");
+    }
+    text += &what_was_said(explanation.said.as_ref(), decision, about);
+    let _ = write!(text, "\nWhat happens next\n");
+    let _ = writeln!(text, "  {}", next(decision, *asked_issuer, facts.now));
+    let because = decision.because;
+    let _ = writeln!(text, "  Why: {because} [{}]", because.code());
+    if decision.waits.is_empty() && matches!(decision.next, Next::Rest { .. }) {
+        text += &what_to_do(about, because, &[], None, "  ");
+    }
+    text += &waits(facts, decision, about);
+    text
+}
+
+/// Of a controller that keeps no versions: the one thing it does next, or what it waits for.
+fn of_thought(thought: &Thought, about: &About) -> String {
+    let Thought {
+        next,
+        because,
+        waits,
+        ..
+    } = thought;
+    let mut text = match next {
+        Some(next) => format!("  The operator will do this next: {}\n", name_of(next)),
+        None => "  Nothing, until something changes.\n".to_owned(),
+    };
+    let _ = writeln!(text, "  Why: {because} [{}]", because.code());
+    let told: Vec<&Wait> = waits
+        .iter()
+        .filter(|wait| wait.because.severity() > Severity::Calm)
+        .collect();
+    if told.is_empty() && next.is_none() && because.severity() > Severity::Calm {
+        text += &what_to_do(about, *because, &[], None, "  ");
+    }
+    for wait in told {
+        let _ = writeln!(text, "  - {}", words::wait(&[wait]));
+        text += &what_to_do(about, wait.because, &[wait], None, "    ");
+    }
+    text
+}
+
+/// An effect is written as a word, or as a word with what it is done to.
+fn name_of(effect: &Value) -> String {
+    let word = effect.as_str().or_else(|| {
+        let named = effect.as_object()?;
+        named.keys().next().map(String::as_str)
+    });
+    word.unwrap_or_default().to_owned()
+}
+
 /// What the operator wrote into status, where it is not what is seen from here: it has asked the issuer.
-fn what_was_said(explanation: &Explanation, about: &About) -> String {
-    let Some(said) = &explanation.said else {
+fn what_was_said(said: Option<&LastWords>, decision: &Decision, about: &About) -> String {
+    let Some(said) = said else {
         return String::new();
     };
-    let decision = &explanation.decision;
     let is_seen = |because: Because| {
         because == decision.because || decision.waits.iter().any(|wait| wait.because == because)
     };
@@ -145,10 +195,13 @@ fn next(decision: &Decision, asked_issuer: bool, now: Timestamp) -> String {
     }
 }
 
-fn what_is_so(explanation: &Explanation) -> Vec<String> {
-    let Explanation {
-        facts, view, said, ..
-    } = explanation;
+fn what_is_so(credential: &Rotating, said: Option<&LastWords>) -> Vec<String> {
+    let Rotating {
+        facts,
+        view,
+        asked_issuer,
+        ..
+    } = credential;
     let mut lines = Vec::new();
     let now = facts.now;
     let Some(resource) = &facts.cluster.resource else {
@@ -165,7 +218,7 @@ fn what_is_so(explanation: &Explanation) -> Vec<String> {
         lines.push(words::sentence(&text));
     }
     // The operator may have asked the issuer what is not asked here.
-    let denied = !explanation.asked_issuer && said.as_ref().is_some_and(|said| !said.ready);
+    let denied = !asked_issuer && said.is_some_and(|said| !said.ready);
     lines.push(
         if view.ready && !denied {
             "It is ready."
@@ -196,7 +249,7 @@ fn what_is_so(explanation: &Explanation) -> Vec<String> {
                 |of| format!("{}/{} (uid {})", of.namespace, of.name, of.uid),
             );
             lines.push(format!(
-                "Its ledger is that of {whose}: this is a copy, or it was restored. It counts for nothing here."
+                "Its ledger belongs to {whose}: this is a copy, or it was restored. It does not count here."
             ));
             return lines;
         }

@@ -136,23 +136,24 @@ pub(super) enum Grade {
 pub(super) struct Finding {
     pub(super) grade: Grade,
     /// File and line, or file and field.
-    pub(super) place: String,
+    #[serde(rename = "place")]
+    pub(super) location: String,
     pub(super) text: String,
 }
 
 impl Finding {
-    pub(super) fn error(place: impl Into<String>, text: impl Into<String>) -> Self {
+    pub(super) fn error(location: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
             grade: Grade::Error,
-            place: place.into(),
+            location: location.into(),
             text: text.into(),
         }
     }
 
-    pub(super) fn warning(place: impl Into<String>, text: impl Into<String>) -> Self {
+    pub(super) fn warning(location: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
             grade: Grade::Warning,
-            ..Self::error(place, text)
+            ..Self::error(location, text)
         }
     }
 }
@@ -237,8 +238,8 @@ fn lint_logins(vcenter: &VCenter) -> Vec<Finding> {
         .chain(own)
         .collect();
     for (whose, account) in &all {
-        let place = format!("{} ({})", vcenter.server, account.from);
-        found.extend(lint_login(&account.login, whose, &place));
+        let location = format!("{} ({})", vcenter.server, account.from);
+        found.extend(lint_login(&account.login, whose, &location));
     }
     for (index, (whose, account)) in all.iter().enumerate() {
         let twin = all[..index]
@@ -254,22 +255,22 @@ fn lint_logins(vcenter: &VCenter) -> Vec<Finding> {
     found
 }
 
-fn lint_login(login: &Login, whose: &str, place: &str) -> Vec<Finding> {
+fn lint_login(login: &Login, whose: &str, location: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     let password = login.password.expose_str().unwrap_or_default();
     for (what, value) in [("user", login.user.as_str()), ("password", password)] {
         if value.ends_with(['\n', '\r']) {
             let text = format!("the {what} of {whose} ends with a line break; remove it");
-            found.push(Finding::error(place, text));
+            found.push(Finding::error(location, text));
         }
         if is_placeholder(value) {
             let text = format!("the {what} of {whose} is still a placeholder; put the real one in");
-            found.push(Finding::error(place, text));
+            found.push(Finding::error(location, text));
         }
     }
     if !login.user.contains(['@', '\\']) {
         let text = format!("the user of {whose} names no domain; write user@domain");
-        found.push(Finding::warning(place, text));
+        found.push(Finding::warning(location, text));
     }
     found
 }

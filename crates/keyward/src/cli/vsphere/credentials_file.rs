@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use sources::SecretValue;
 
-use crate::controllers::vsphere::component::Component;
+use super::component::Component;
 
 /// Whose login: the vCenter's main one, or a component's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -329,4 +329,5 @@ fn filled_in(value: &str) -> Option<String> {
 }
 
 #[cfg(test)]
+#[path = "credentials_file/tests.rs"] // so that a test can take in this file from elsewhere
 mod tests;

@@ -9,7 +9,7 @@ use super::catalogue::{Absent, Catalogue, CatalogueArgs, Scope};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::OutputArgs;
 
-/// Tell which component needs a privilege, on which objects, and why
+/// Show which component needs a privilege, on which objects, and why
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  keyward vsphere explain StorageProfile.Update\n  keyward vsphere explain VirtualMachine.Config.Query -o json"

@@ -84,7 +84,7 @@ pub(super) fn read_password(path: &Path) -> Result<SecretValue, Failure> {
     } else {
         let opened = read(path)?;
         if let Some(exposed) = opened.exposed {
-            let text = format!("{}: {}", exposed.place, exposed.text);
+            let text = format!("{}: {}", exposed.location, exposed.text);
             return Err(Failure::new(Exit::Failed, text));
         }
         opened.bytes

@@ -36,7 +36,7 @@ impl Input {
     pub(super) fn sound(self) -> Result<Self, Failure> {
         let wrong = self.findings.iter().filter(|one| one.grade == Grade::Error);
         let lines: Vec<String> = wrong
-            .map(|one| format!("{}: {}", one.place, one.text))
+            .map(|one| format!("{}: {}", one.location, one.text))
             .collect();
         if lines.is_empty() {
             Ok(self)
@@ -117,7 +117,7 @@ fn parse(
     config: &Opened,
     findings: &mut Vec<Finding>,
 ) -> (Option<Document>, Option<InstallConfig>) {
-    let place = |at: &str| format!("{} {at}", config.name);
+    let location = |at: &str| format!("{} {at}", config.name);
     let Ok(text) = std::str::from_utf8(&config.bytes) else {
         findings.push(Finding::error(&config.name, "this is not UTF-8"));
         return (None, None);
@@ -125,7 +125,7 @@ fn parse(
     let document = match Document::parse(text) {
         Ok(document) => document,
         Err(mistake) => {
-            findings.push(Finding::error(place(&mistake.place), mistake.text));
+            findings.push(Finding::error(location(&mistake.location), mistake.text));
             return (None, None);
         }
     };
@@ -140,7 +140,7 @@ fn parse(
             findings.extend(
                 mistakes
                     .into_iter()
-                    .map(|one| Finding::error(place(&one.place), one.text)),
+                    .map(|one| Finding::error(location(&one.location), one.text)),
             );
             (Some(document), None)
         }

@@ -42,7 +42,7 @@ pub(super) struct FailureDomain {
 /// What is wrong, in which field or on which line, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mistake {
-    pub(super) place: String,
+    pub(super) location: String,
     pub(super) text: String,
 }
 
@@ -58,8 +58,8 @@ impl std::fmt::Debug for Document {
 impl Document {
     pub(super) fn parse(text: &str) -> Result<Self, Mistake> {
         let parsed: Result<Value, _> = serde_saphyr::from_str(text);
-        let wrong = |place: String, text: &str| Mistake {
-            place,
+        let wrong = |location: String, text: &str| Mistake {
+            location,
             text: text.to_owned(),
         };
         match parsed {
@@ -190,7 +190,7 @@ struct Reader {
 impl Reader {
     fn wrong(&mut self, field: &Field, text: &str) {
         self.mistakes.push(Mistake {
-            place: field.path.clone(),
+            location: field.path.clone(),
             text: text.to_owned(),
         });
     }

@@ -13,9 +13,9 @@ mod explain;
 mod files;
 mod input;
 mod install_config;
+mod inventory;
 mod manifests;
 mod migrate;
-mod places;
 mod plan;
 mod render;
 mod report;
@@ -25,11 +25,10 @@ mod status;
 mod template;
 mod validate;
 
-use std::collections::BTreeMap;
-
 use clap::{Args, Subcommand};
 
 use super::exit::Failure;
+use crate::controllers::vsphere::component;
 
 #[derive(Debug, Args)]
 #[command(
@@ -70,21 +69,4 @@ pub(crate) async fn run(args: VsphereArgs) -> Result<(), Failure> {
         Command::Rotate(args) => rotate::run(args).await,
         Command::Migrate(args) => migrate::run(args).await,
     }
-}
-
-/// Sections, keys and values of a credentials file; `None` if it is refused. Passwords in the open: for the test that
-/// holds our reader against the installer's.
-pub(super) fn credentials_file_as_read(
-    bytes: &[u8],
-) -> Option<BTreeMap<String, BTreeMap<String, String>>> {
-    let sections = credentials_file::read(bytes).ok()?;
-    let read = sections.into_iter().map(|section| {
-        let pairs = section.logins.into_iter().flat_map(|(whose, (login, _))| {
-            let password = login.password.expose_str().unwrap_or_default().to_owned();
-            let key = |field| credentials_file::key(whose, field);
-            [(key("user"), login.user), (key("password"), password)]
-        });
-        (section.server, pairs.collect())
-    });
-    Some(read.collect())
 }

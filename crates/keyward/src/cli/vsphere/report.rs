@@ -106,7 +106,7 @@ fn line(finding: &Finding) -> String {
         Grade::Error => "error",
         Grade::Warning => "warning",
     };
-    format!("{grade}: {}: {}", finding.place, finding.text)
+    format!("{grade}: {}: {}", finding.location, finding.text)
 }
 
 /// Warnings of a command whose standard output is something else.

@@ -70,7 +70,7 @@ struct Report {
     account: String,
     source: String,
     target: String,
-    /// Targets of other components that changed meanwhile; none should.
+    /// Targets of other components that changed in the meantime; none should.
     others_changed: Vec<String>,
     old_password: Fate,
 }
@@ -224,7 +224,8 @@ fn refused(stored: &Stored, refusal: &Refusal) -> Failure {
 
 /// One key changes, and only in the Secret that was read.
 ///
-/// If it dies here: the Secret has the new password and nothing waits for its arrival; a second run says that it is there.
+/// If it dies here: the Secret has the new password and nothing waits for its arrival; a second run says that it is
+/// there.
 async fn write(client: &Client, stored: &Stored, new: &SecretValue) -> Result<(), Failure> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
     let key = format!("{}.password", stored.server);

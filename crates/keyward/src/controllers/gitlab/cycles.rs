@@ -1,10 +1,10 @@
-//! Tokens whose logins are tokens: who depends on whom, and whether anybody depends on himself.
+//! Tokens whose logins are tokens: who depends on whom, and whether any of them depends on itself.
 //!
-//! One resource's Secret may be another's login. Those that wait for each other in a ring would wait for ever, or, once
-//! running, go down together; each of them is told. A token that rotates itself depends on nobody.
+//! One resource's Secret may be another's login. Those that wait for each other in a ring would wait forever, or, once
+//! running, go down together; each of them says so. A token that rotates itself depends on nobody.
 //!
 //! What is kept here between looks are names only, and only to save reading a whole namespace for every resource in it:
-//! each look puts its own resource right, and a ring is believed only after everything was read anew.
+//! each look puts its own resource right, and a ring counts only after everything was read again.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};

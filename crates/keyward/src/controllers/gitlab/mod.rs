@@ -4,7 +4,6 @@ mod cycles;
 mod events;
 mod force;
 mod place;
-mod schedule;
 mod spec;
 mod status;
 
@@ -118,7 +117,7 @@ fn wish(which: Which, object: &DynamicObject) -> Result<Wish, Refusal> {
         parts.extend(rights.scopes.iter().cloned());
     }
     Ok(Wish {
-        print: Fingerprint::of(parts.iter().map(String::as_str)),
+        fingerprint: Fingerprint::of(parts.iter().map(String::as_str)),
         // Made when it is asked for: how long a token must live depends on the time.
         order: Value::Null,
         target: Some(SecretName::from(asked.secret.as_str())),

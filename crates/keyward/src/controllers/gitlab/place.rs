@@ -1,4 +1,4 @@
-//! Where tokens live: which GitLab, whose tokens, with which login. And to which of them the operator may speak at all.
+//! Where tokens live: which GitLab, whose tokens, with which login. And which of them the operator may connect to at all.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -112,7 +112,7 @@ pub(super) struct Places {
 /// A private authority's, or none for the system's.
 type Certificates = Option<Arc<[u8]>>;
 
-/// More servers than this are not kept connected; what is forgotten is connected to anew.
+/// More servers than this are not kept connected; what is forgotten is connected to again.
 const MOST_SERVERS: usize = 256;
 
 impl Places {
@@ -227,7 +227,7 @@ impl Places {
         };
         if !allowed.iter().any(|allowed| allowed.covers(&wanted)) {
             return Err(invalid(format!(
-                "baseURL {base_url} is not among the addresses this operator may speak to ({}); whoever runs it can allow it with --allow-base-url",
+                "baseURL {base_url} is not among the addresses this operator may connect to ({}); whoever runs it can allow it with --allow-base-url",
                 list(allowed)
             )));
         }

@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use super::Which;
 use super::place::Place;
-use super::schedule::Schedule;
 use crate::api::gitlab::shared::{
     AccessLevel, DeletionPolicy, KeepOld, RevokeWhen, RotationStrategy, StrategyType, TokenSpecBase,
 };
 use crate::api::gitlab::{
     GitLabGroupAccessTokenSpec, GitLabPersonalAccessTokenSpec, GitLabProjectAccessTokenSpec,
 };
+use crate::controllers::schedule::Schedule;
 use crate::engine::names;
 
 /// The longest grace period there is: seven days.

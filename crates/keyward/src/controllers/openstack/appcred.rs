@@ -32,7 +32,7 @@ use crate::rotation::{About, Kind, LeftVersion, Predecessor, Reading, Voice, Whe
 mod spec;
 mod status;
 
-use spec::{invalid, labels, print, roles, rules, security_hash, service, spec, who};
+use spec::{fingerprint, invalid, labels, roles, rules, security_hash, service, spec, who};
 
 /// How much of the id a Secret's name carries, and more where that name is taken.
 const ID_LENGTHS: [usize; 4] = [5, 8, 16, 64];
@@ -163,7 +163,7 @@ fn wish(object: &DynamicObject, wrong_annotations: &[String]) -> Result<Wish, Re
         ),
     };
     Ok(Wish {
-        print: print(object, &spec),
+        fingerprint: fingerprint(object, &spec),
         order: json!(order),
         target: None,
         adopt: false,
@@ -324,10 +324,10 @@ impl Predecessor for AppCred {
         let named = field(object, "secretName") == Some(&secret.name_any());
         let now_known = |name: &str| time(object, name).filter(|_| named);
         let created = secret.creation_timestamp().map(|time| time.0);
-        let print = spec(object).map(|spec| print(object, &spec));
+        let fingerprint = spec(object).map(|spec| fingerprint(object, &spec));
         Some(LeftVersion {
             id: IssuedId::from(id),
-            print: print.unwrap_or_else(|_| "".into()),
+            fingerprint: fingerprint.unwrap_or_else(|_| "".into()),
             minted: now_known("createdAt").or(created)?,
             expires: now_known("expiresAt"),
             current: named,

@@ -264,7 +264,7 @@ fn not_allowed(allowed: &Allowed, namespace: &str, url: &str) -> Option<String> 
         list(allowed)
     };
     Some(format!(
-        "the KeystoneAPI's endpoint {wanted} is not among the addresses this operator may speak to ({known}); whoever runs it can allow it with --allow-keystone-url"
+        "the KeystoneAPI's endpoint {wanted} is not among the addresses this operator may connect to ({known}); whoever runs it can allow it with --allow-keystone-url"
     ))
 }
 

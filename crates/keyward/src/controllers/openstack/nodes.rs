@@ -9,8 +9,11 @@
 //! deployment that made it was begun after the Secret was written. Limits remain: where no deployment that made the
 //! record is there any more, it has to be believed; of a write that only took keys away the API server keeps no time;
 //! and of two deployments that run at once, an older one may come last.
+//!
+//! Where the controller `nodeset` keeps a record of what each node was given ([`super::deployed`]), and it has everything
+//! that happened, the record answers instead.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -20,6 +23,7 @@ use lifecycle::Holder;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::deployed::{ANYTHING, Config, Deployment, Ids, Record, Sight, ids_in};
 use crate::engine::Reader;
 use crate::engine::rights::Right;
 use crate::engine::trouble::Fault;
@@ -27,18 +31,18 @@ use crate::engine::trouble::Fault;
 /// On a resource: `"false"` says that no node uses it. Anything else, or nothing, is no such promise.
 pub(super) const ON_NODES: &str = "keystone.openstack.org/edpm-service";
 
-fn node_sets() -> ApiResource {
+pub(super) fn node_sets() -> ApiResource {
     data_plane("OpenStackDataPlaneNodeSet", "openstackdataplanenodesets")
 }
 
-fn deployments() -> ApiResource {
+pub(super) fn deployments() -> ApiResource {
     data_plane(
         "OpenStackDataPlaneDeployment",
         "openstackdataplanedeployments",
     )
 }
 
-fn data_plane(kind: &str, plural: &str) -> ApiResource {
+pub(super) fn data_plane(kind: &str, plural: &str) -> ApiResource {
     ApiResource {
         group: "dataplane.openstack.org".into(),
         version: "v1beta1".into(),
@@ -70,6 +74,10 @@ pub(super) async fn that_may_use(reader: &mut Reader<'_>, id: &str) -> Result<Ve
             .iter()
             .filter(|deployment| is_for(deployment, &name))
             .collect();
+        if let Some(record) = up_to_date(&set, &theirs) {
+            found.extend(by_record(&record, &name, id));
+            continue;
+        }
         let recorded = recorded(&set);
         if recorded.is_empty() && was_deployed(&set, &theirs) {
             found.push(Holder::from(format!(
@@ -94,8 +102,123 @@ pub(super) async fn that_may_use(reader: &mut Reader<'_>, id: &str) -> Result<Ve
     Ok(found)
 }
 
+/// The record of a set, if it has everything that happened.
+fn up_to_date(set: &DynamicObject, theirs: &[&DynamicObject]) -> Option<Record> {
+    let nodes = nodes_of(set);
+    let theirs: Vec<Deployment> = theirs
+        .iter()
+        .map(|one| Deployment::of(one, &nodes))
+        .collect();
+    Record::on(set).filter(|record| record.has_all(&theirs))
+}
+
+fn by_record(record: &Record, set: &str, id: &str) -> Option<Holder> {
+    let nodes: Vec<&str> = record.nodes_with(id).into_keys().collect();
+    if !nodes.is_empty() {
+        let nodes = nodes.join(", ");
+        return Some(Holder::from(format!("node set {set} (nodes {nodes})")));
+    }
+    let why = format!("node set {set} (a deployment that is under way)");
+    record.is_under_way(id).then(|| Holder::from(why))
+}
+
+/// The nodes of a set, each with the other names that it has.
+pub(super) fn nodes_of(set: &DynamicObject) -> BTreeMap<String, BTreeSet<String>> {
+    let nodes = set.data["spec"]["nodes"].as_object().into_iter().flatten();
+    let named = |(node, about): (&String, &Value)| {
+        let other = about["hostName"].as_str().map(str::to_owned);
+        (node.clone(), other.into_iter().collect())
+    };
+    nodes.map(named).collect()
+}
+
+/// What is seen of a set, with the Secrets that its nodes are given.
+pub(super) fn sight(
+    set: &DynamicObject,
+    deployments: &[DynamicObject],
+    secrets: &BTreeMap<String, Option<Secret>>,
+) -> Sight {
+    let (name, nodes) = (set.name_any(), nodes_of(set));
+    let theirs: Vec<&DynamicObject> = deployments
+        .iter()
+        .filter(|deployment| is_for(deployment, &name))
+        .collect();
+    let configs = secrets.iter().filter_map(|(name, secret)| {
+        let config = match secret {
+            Some(secret) => Config {
+                ids: ids_of(secret),
+                written: written(secret),
+            },
+            None => Config {
+                ids: BTreeSet::new(),
+                written: None,
+            },
+        };
+        let logs_in = secret.as_ref().is_none_or(logs_in);
+        logs_in.then(|| (name.clone(), config))
+    });
+    Sight {
+        uid: set.uid().unwrap_or_default(),
+        before: believed(set, &theirs, secrets),
+        deployments: theirs
+            .iter()
+            .map(|one| Deployment::of(one, &nodes))
+            .collect(),
+        nodes,
+        configs: configs.collect(),
+    }
+}
+
+/// What the hashes of the set say about all of its nodes.
+fn believed(
+    set: &DynamicObject,
+    theirs: &[&DynamicObject],
+    secrets: &BTreeMap<String, Option<Secret>>,
+) -> BTreeMap<String, Ids> {
+    let recorded = recorded(set);
+    let told = theirs
+        .iter()
+        .any(|one| one.data["status"]["secretHashes"].is_object());
+    if recorded.is_empty() && !told && was_deployed(set, &[]) {
+        return [(ANYTHING.to_owned(), None)].into();
+    }
+    let recorded = recorded.into_iter().filter_map(|(name, hash)| {
+        let present = secrets.get(&name).and_then(Option::as_ref);
+        let given = Given {
+            secret: &name,
+            hash: &hash,
+            present,
+            begun: begun(theirs, &name, &hash),
+        };
+        let ids = match present {
+            Some(present) if !logs_in(present) => return None,
+            Some(present) if hash_of(present) == hash && given.was_all_given(present) => {
+                Some(ids_of(present))
+            }
+            Some(_) | None => None,
+        };
+        Some((name, ids))
+    });
+    recorded.collect()
+}
+
+fn ids_of(secret: &Secret) -> BTreeSet<String> {
+    let data = secret.data.iter().flat_map(|data| data.values());
+    ids_in(data.map(|value| value.0.clone()))
+}
+
+fn mentions(secret: &Secret, text: &str) -> bool {
+    let mut values = secret.data.iter().flat_map(|data| data.values());
+    values.any(|value| contains(&value.0, text.as_bytes()))
+}
+
+/// Whether it configures a login. One that does not, such as a certificate, has nothing to do with it.
+fn logs_in(secret: &Secret) -> bool {
+    mentions(secret, "auth_type") || mentions(secret, "application_credential")
+}
+
 /// Secrets that all nodes of the set have, by name, with the hash of what they have.
-fn recorded(set: &DynamicObject) -> Vec<(String, String)> {
+pub(super) fn recorded(set: &DynamicObject) -> Vec<(String, String)> {
     let hashes = set.data["status"]["secretHashes"].as_object();
     hashes
         .into_iter()
@@ -104,7 +227,7 @@ fn recorded(set: &DynamicObject) -> Vec<(String, String)> {
         .collect()
 }
 
-fn is_for(deployment: &DynamicObject, set: &str) -> bool {
+pub(super) fn is_for(deployment: &DynamicObject, set: &str) -> bool {
     let sets = deployment.data["spec"]["nodeSets"].as_array();
     sets.into_iter().flatten().any(|named| named == set)
 }
@@ -159,18 +282,13 @@ impl Given<'_> {
                 "was given Secret {name}, and nobody can tell any more what was in it: deploy it again"
             ));
         };
-        let mentions = |text: &str| {
-            let mut values = present.data.iter().flat_map(|data| data.values());
-            values.any(|value| contains(&value.0, text.as_bytes()))
-        };
         let recorded = hash_of(present) == self.hash;
-        if recorded && mentions(id) {
+        if recorded && mentions(present, id) {
             return Some(format!("uses it by Secret {name}"));
         }
         // What the nodes have is older than what can be seen. A Secret that configures a login may have held it; one
         // that does not, such as a certificate, has nothing to do with it.
-        let logs_in = mentions("auth_type") || mentions("application_credential");
-        if !logs_in || (recorded && self.was_all_given(present)) {
+        if !logs_in(present) || (recorded && self.was_all_given(present)) {
             return None;
         }
         Some(if recorded {
@@ -234,146 +352,4 @@ fn hash_of(secret: &Secret) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use k8s_openapi::ByteString;
-
-    fn secret(key: &str, text: &str) -> Secret {
-        Secret {
-            data: Some([(key.to_owned(), ByteString(text.into()))].into()),
-            type_: Some("Opaque".to_owned()),
-            ..Secret::default()
-        }
-    }
-
-    fn config(text: &str) -> Secret {
-        secret("01-nova.conf", text)
-    }
-
-    fn object(data: Value) -> DynamicObject {
-        let mut object = DynamicObject::new("compute", &node_sets());
-        object.data = data;
-        object
-    }
-
-    const OURS: &str = "auth_type = v3applicationcredential\napplication_credential_id = old";
-
-    /// By the record alone: no deployment is there any more.
-    fn may_use(id: &str, hash: &str, present: Option<&Secret>) -> bool {
-        let begun = Vec::new();
-        let given = Given {
-            secret: "config",
-            hash,
-            present,
-            begun,
-        };
-        given.why_it_may_use(id).is_some()
-    }
-
-    #[test]
-    fn nodes_use_what_they_were_given() {
-        let given = config(OURS);
-        let hash = hash_of(&given);
-        assert!(may_use("old", &hash, Some(&given)));
-        assert!(!may_use("new", &hash, Some(&given)));
-    }
-
-    #[test]
-    fn nodes_behind_a_login_may_use_anything_and_nodes_behind_a_certificate_nothing() {
-        let present =
-            config("auth_type = v3applicationcredential\napplication_credential_id = new");
-        assert!(may_use("old", "an older hash", Some(&present)));
-        // Back to the password: what the nodes have is still the credential.
-        let present = config("auth_type = password");
-        assert!(may_use("old", "an older hash", Some(&present)));
-        let certificate = config("-----BEGIN CERTIFICATE-----");
-        assert!(!may_use("old", "an older hash", Some(&certificate)));
-        assert!(may_use("old", "a hash", None), "gone: nobody can tell");
-    }
-
-    /// J25, W5: a deployment records what the Secret holds when it ends.
-    #[test]
-    fn a_record_counts_if_a_deployment_that_made_it_was_begun_after_the_secret_was_written() {
-        let at = |time: &str| Some(time.parse().unwrap());
-        let mut present = config(OURS);
-        present.metadata.managed_fields = serde_json::from_value(json!([
-            { "time": "2026-03-01T12:00:00Z", "fieldsV1": { "f:data": { "f:01-nova.conf": {} } } },
-            { "time": "2026-03-01T11:00:00Z", "fieldsV1": { "f:data": { "f:other": {} } } },
-            { "time": "2026-03-01T13:00:00Z", "fieldsV1": { "f:metadata": { "f:labels": {} } } },
-        ]))
-        .unwrap();
-        let hash = hash_of(&present);
-        let may_use = |begun: &[Option<Timestamp>], present: &Secret| {
-            let given = Given {
-                secret: "config",
-                hash: &hash,
-                present: Some(present),
-                begun: begun.to_vec(),
-            };
-            given.why_it_may_use("an older one").is_some()
-        };
-        let (before, during, after) = (
-            at("2026-03-01T11:59:59Z"),
-            at("2026-03-01T12:00:00Z"),
-            at("2026-03-01T12:00:01Z"),
-        );
-        assert!(may_use(&[before], &present));
-        assert!(may_use(&[before, during], &present), "the same second");
-        assert!(!may_use(&[before, after], &present));
-        assert!(!may_use(&[], &present), "nobody is left to ask");
-        present.metadata.managed_fields = None;
-        assert!(
-            may_use(&[after], &present),
-            "nobody noted when it was written"
-        );
-    }
-
-    #[test]
-    fn a_deployment_to_some_of_the_nodes_proves_nothing() {
-        let deployment = |limit: Value| {
-            let mut made = object(json!({
-                "spec": { "nodeSets": ["compute"], "ansibleLimit": limit },
-                "status": { "secretHashes": { "config": "h" } },
-            }));
-            let created = "2026-03-01T12:00:00Z".parse().unwrap();
-            made.metadata.creation_timestamp = Some(
-                k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(created),
-            );
-            begun(&[&made], "config", "h").len()
-        };
-        assert_eq!(deployment(Value::Null), 1);
-        assert_eq!(deployment("".into()), 1);
-        assert_eq!(deployment("*".into()), 1);
-        assert_eq!(deployment("compute-0".into()), 0);
-    }
-
-    /// C5, W6.
-    #[test]
-    fn only_a_set_that_nothing_shows_to_have_been_deployed_has_nothing() {
-        assert!(!was_deployed(&object(json!({ "spec": {} })), &[]));
-        let waiting = json!({ "status": {
-            "secretHashes": {}, "deploymentStatuses": {}, "deployedConfigHash": "",
-            "conditions": [{ "type": "DeploymentReady", "status": "Unknown" }],
-        } });
-        assert!(!was_deployed(&object(waiting), &[]));
-        for status in [
-            json!({ "deploymentStatuses": { "first": [] } }),
-            json!({ "deployedConfigHash": "h" }),
-            json!({ "conditions": [{ "type": "DeploymentReady", "status": "True" }] }),
-        ] {
-            let set = object(json!({ "status": status }));
-            assert!(was_deployed(&set, &[]), "{status}");
-        }
-        let deployment = object(json!({ "spec": { "nodeSets": ["other", "compute"] } }));
-        assert!(is_for(&deployment, "compute") && !is_for(&deployment, "comp"));
-        assert!(was_deployed(&object(json!({})), &[&deployment]));
-    }
-
-    /// Computed with the original's code for data {"a": "1"} of type Opaque.
-    #[test]
-    fn the_hash_is_the_one_that_the_original_operators_write() {
-        assert_eq!(hash_of(&secret("a", "1")), GOLDEN);
-    }
-
-    const GOLDEN: &str = "n66bh7dh57bh87h5f7h595hdbhf5h674h658h96h55ch5b7h66fh54dhbbhc5hd4hdh5bch57bh8ch99hfbh67fhdfhf9h56ch94h9fh5cdh56fq";
-}
+mod tests;

@@ -78,7 +78,7 @@ pub fn facts(
         let_go_of: None,
         revoke_now: o.resource.revoke_now,
     });
-    let print = names.prints[usize::from(o.resource.print)].clone();
+    let fingerprint = names.fingerprints[usize::from(o.resource.spec)].clone();
     let mut secrets: Vec<Stored> = o
         .secrets
         .iter()
@@ -98,10 +98,10 @@ pub fn facts(
             uid: UID.into(),
             resource,
             wanted: Ok(Wanted {
-                inputs: print.clone(),
-                print,
+                inputs: fingerprint.clone(),
+                fingerprint,
                 due,
-                source: place_of(c, o.resource.print),
+                source: place_of(c, o.resource.spec),
             }),
             policy: c.policy.clone(),
             issuer: c.issuer,
@@ -199,7 +199,7 @@ fn anothers_ledger() -> Ledger {
         id: names().ids[1].clone(),
         secret: "theirs".into(),
         uid: None,
-        print: names().prints[1].clone(),
+        fingerprint: names().fingerprints[1].clone(),
         minted: at(crate::world::START),
         expires: None,
         superseded: None,
@@ -276,13 +276,13 @@ fn stored(c: &Configuration, secret: &Secret, ledger: Option<&Ledger>) -> Stored
         version: version(secret.version),
         id: (secret.credential != NOBODY && secret.kind != Kind::Draft)
             .then(|| names.ids[usize::from(secret.credential)].clone()),
-        print: names.prints[usize::from(secret.print)].clone(),
+        fingerprint: names.fingerprints[usize::from(secret.spec)].clone(),
         minted: (secret.minted > 0).then(|| at(secret.minted)),
         expires: c
             .lifetime
             .filter(|_| secret.minted > 0)
             .map(|lifetime| at(secret.minted + lifetime)),
-        source: place_of(c, secret.print).filter(|_| secret.kind == Kind::Target),
+        source: place_of(c, secret.spec).filter(|_| secret.kind == Kind::Target),
         leaving: secret.leaving,
         guarded: secret.guarded,
         owned: secret.owned,

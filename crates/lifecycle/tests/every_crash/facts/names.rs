@@ -48,7 +48,7 @@ impl Ledgers {
 pub struct Names {
     pub ids: Vec<IssuedId>,
     pub(super) holders: Vec<lifecycle::Holder>,
-    pub(super) prints: Vec<lifecycle::Fingerprint>,
+    pub(super) fingerprints: Vec<lifecycle::Fingerprint>,
     pub(super) places: Vec<Arc<str>>,
     pub(super) secrets: HashMap<(Kind, V, u8), (SecretName, SecretUid, SecretUid)>,
 }
@@ -83,7 +83,7 @@ pub fn names() -> &'static Names {
             ids: (0..CREDENTIALS).map(|n| format!("id-{n}").into()).collect(),
             holders: (0..8).map(|n| format!("consumer-{n}").into()).collect(),
             places: (0..16).map(|n| format!("place-{n}").into()).collect(),
-            prints: (0..16).map(|n| format!("print-{n}").into()).collect(),
+            fingerprints: (0..16).map(|n| format!("print-{n}").into()).collect(),
             secrets: secrets.collect(),
         }
     })

@@ -7,8 +7,8 @@ use crate::configurations::Configuration;
 use crate::world::{Kind, Operator, Secret, version};
 
 /// Where a spec points, in walks where that is part of it.
-pub(super) fn place_of(c: &Configuration, print: u8) -> Option<Arc<str>> {
-    c.moves.then(|| names().places[usize::from(print)].clone())
+pub(super) fn place_of(c: &Configuration, spec: u8) -> Option<Arc<str>> {
+    c.moves.then(|| names().places[usize::from(spec)].clone())
 }
 
 /// The number of a place; 0 where a walk knows only one.
@@ -19,7 +19,7 @@ fn number_of_place(source: Option<&Arc<str>>) -> Option<u8> {
 /// Whether a list is made there: as the engine does it, where the spec points now, and wherever something is recorded or
 /// may have gone astray.
 pub fn is_looked_at(c: &Configuration, ledgers: &Ledgers, o: &Operator, place: u8) -> bool {
-    if !c.moves || place == 0 || place == o.resource.print {
+    if !c.moves || place == 0 || place == o.resource.spec {
         return true;
     }
     let is_there = |source: &Arc<str>| number_of_place(Some(source)) == Some(place);
@@ -34,7 +34,7 @@ pub fn is_looked_at(c: &Configuration, ledgers: &Ledgers, o: &Operator, place: u
             .filter_map(|entry| entry.source.as_ref());
         open.chain(current).chain(&ledger.astray).any(is_there)
     });
-    let target = |secret: &Secret| secret.kind == Kind::Target && secret.print == place;
+    let target = |secret: &Secret| secret.kind == Kind::Target && secret.spec == place;
     recorded || o.secrets.iter().any(target)
 }
 
@@ -52,9 +52,9 @@ pub(super) fn place_as_minted(
     let recorded = ledger.and_then(|ledger| number_of_place(ledger.source_of(v)));
     let stored = || {
         let secret = o.secrets.iter().find(|secret| {
-            secret.kind != Kind::Nothing && version(secret.version) == v && secret.print > 0
+            secret.kind != Kind::Nothing && version(secret.version) == v && secret.spec > 0
         });
-        secret.map(|secret| secret.print)
+        secret.map(|secret| secret.spec)
     };
-    recorded.or_else(stored).unwrap_or(o.resource.print)
+    recorded.or_else(stored).unwrap_or(o.resource.spec)
 }

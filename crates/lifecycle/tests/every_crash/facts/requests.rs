@@ -185,7 +185,7 @@ fn request(
                 version: v,
                 value: draft.map_or(0, |draft| draft.value),
                 credential: target.map_or(NOBODY, Secret::inside),
-                print: if c.moves { o.resource.print } else { 0 },
+                spec: if c.moves { o.resource.spec } else { 0 },
                 ..Request::default()
             }
         }
@@ -201,7 +201,7 @@ fn request(
                 version: v,
                 credential,
                 value,
-                print: print_of_the_attempt(ledgers, o, v),
+                spec: spec_of_the_attempt(ledgers, o, v),
                 fresh: target_fresh,
                 notes: o.resource.notes,
                 kind: target.map_or(Kind::Nothing, |target| target.kind),
@@ -217,14 +217,14 @@ fn request(
         Step::Unprotect { uid, .. } => on_secret(Verb::Unprotect, uid)?,
         Step::TakeOver { uid, version, .. } => Request {
             version: compact(*version)?,
-            print: o.resource.print,
+            spec: o.resource.spec,
             ..on_secret(Verb::TakeOver, uid)?
         },
         Step::Revoke { version, id } => Request {
             verb: Verb::Revoke,
             version: compact(*version)?,
             credential: number_of(id),
-            print: place_as_minted(c, ledgers, o, *version),
+            spec: place_as_minted(c, ledgers, o, *version),
             ..Request::default()
         },
         Step::Sweep { version, id } => Request {
@@ -242,13 +242,20 @@ fn request(
 }
 
 /// What is stored is what was asked for, whatever the spec says by now.
-fn print_of_the_attempt(ledgers: &Ledgers, o: &Operator, v: V) -> u8 {
+fn spec_of_the_attempt(ledgers: &Ledgers, o: &Operator, v: V) -> u8 {
     let ledger = ledgers.of(o.resource.ledger);
     let intent = ledger.as_ref().and_then(|ledger| ledger.intent.as_ref());
     intent
         .filter(|intent| compact(intent.version) == Some(v))
-        .and_then(|intent| intent.print.as_str().strip_prefix("print-")?.parse().ok())
-        .unwrap_or(o.resource.print)
+        .and_then(|intent| {
+            intent
+                .fingerprint
+                .as_str()
+                .strip_prefix("print-")?
+                .parse()
+                .ok()
+        })
+        .unwrap_or(o.resource.spec)
 }
 
 fn within(c: &Configuration, ledger: &Ledger) -> bool {

@@ -189,7 +189,7 @@ impl World {
             now,
             resource: Resource {
                 exists: true,
-                print: FIRST_SPEC,
+                spec: FIRST_SPEC,
                 ..Resource::blank()
             },
             secrets: Secrets::default(),

@@ -32,7 +32,7 @@ pub struct Request {
     pub version: V,
     pub credential: u8,
     pub value: u8,
-    pub print: u8,
+    pub spec: u8,
     /// The edit of the annotations that it writes.
     pub notes: u8,
     pub ledger: u32,
@@ -52,7 +52,7 @@ impl Default for Request {
             version: 0,
             credential: NOBODY,
             value: 0,
-            print: 0,
+            spec: 0,
             notes: 0,
             ledger: NO_LEDGER,
             change: Wrote::Other,

@@ -44,7 +44,7 @@ pub struct Secret {
     pub version: V,
     pub credential: u8,
     pub value: u8,
-    pub print: u8,
+    pub spec: u8,
     pub claim: V,
     pub minted: u32,
     /// The edit of the annotations that is on it.
@@ -73,7 +73,7 @@ impl Default for Secret {
             version: 0,
             credential: NOBODY,
             value: 0,
-            print: 0,
+            spec: 0,
             claim: 0,
             minted: 0,
             notes: 0,
@@ -139,7 +139,7 @@ pub struct Resource {
     /// The credential whose Secret status names.
     pub status: u8,
     pub rotate: u8,
-    pub print: u8,
+    pub spec: u8,
     /// How often the annotations that it asks for on its Secret were edited.
     pub notes: u8,
     pub revoke_now: bool,
@@ -162,7 +162,7 @@ impl Resource {
             ledger: NO_LEDGER,
             status: NOBODY,
             rotate: 0,
-            print: 0,
+            spec: 0,
             notes: 0,
             revoke_now: false,
             rollback: 0,

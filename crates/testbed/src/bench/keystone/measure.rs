@@ -80,9 +80,9 @@ pub(super) async fn measure(plan: &Plan, cores: process::Cores, n: u32) -> anyho
 impl Stage<'_> {
     async fn round(&self, number: u32) -> anyhow::Result<Round> {
         let (mut bare, mut verifying, mut operator) = (None, None, None);
-        for turn in 0..3 {
+        for round in 0..3 {
             // Whoever comes first in one round comes last in the next.
-            match (number + turn) % 3 {
+            match (number + round) % 3 {
                 0 => bare = Some(self.floor(number, false).await?),
                 1 => verifying = Some(self.floor(number, true).await?),
                 _two => operator = Some(self.operator(number).await?),

@@ -24,6 +24,8 @@ mod users;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use jiff::SignedDuration;
+
 use super::Login;
 use crate::issuer::Hidden;
 use crate::proxy::{Faults, Front};
@@ -161,6 +163,12 @@ impl StandIn {
             .values()
             .find_map(|user| user.keys.get(access_key))?;
         Some(Login::new(access_key, &key.secret))
+    }
+
+    /// So much time passes for its clock, as its answers show it.
+    pub fn advance(&self, time: SignedDuration) {
+        let mut state = self.shared.state();
+        state.ahead += time;
     }
 
     /// Takes a capability of the administrator's away, such as `accounts`.

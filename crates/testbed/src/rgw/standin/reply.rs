@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderValue};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::state::random_text;
@@ -78,9 +79,13 @@ impl Refusal {
     }
 }
 
-pub(super) fn on_the_wire(answer: Result<Done, Refusal>, tongue: Tongue) -> Answered {
+pub(super) fn on_the_wire(
+    answer: Result<Done, Refusal>,
+    tongue: Tongue,
+    ahead: SignedDuration,
+) -> Answered {
     let mut headers = HeaderMap::new();
-    let date = super::super::wire::now().strftime("%a, %d %b %Y %H:%M:%S GMT");
+    let date = (super::super::wire::now() + ahead).strftime("%a, %d %b %Y %H:%M:%S GMT");
     if let Ok(date) = HeaderValue::from_str(&date.to_string()) {
         headers.insert(DATE, date);
     }

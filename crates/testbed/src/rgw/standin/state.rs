@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::SignedDuration;
+
 use serde_json::{Value, json};
 
 use super::super::admin;
@@ -13,6 +15,8 @@ pub(super) struct State {
     pub(super) buckets: BTreeMap<String, Home>,
     /// Every secret key there ever was.
     pub(super) values: Vec<String>,
+    /// How far its clock is ahead of this machine's.
+    pub(super) ahead: SignedDuration,
 }
 
 /// Whose a bucket is.
@@ -221,6 +225,7 @@ impl State {
         let mut state = Self {
             users: BTreeMap::new(),
             accounts: BTreeMap::new(),
+            ahead: SignedDuration::ZERO,
             buckets: BTreeMap::new(),
             values: Vec::new(),
         };

@@ -21,7 +21,7 @@ fn errors(accounts: &Accounts) -> Vec<String> {
     let found = lint(accounts, &[], "credentials");
     let errors = found.into_iter().filter(|one| one.grade == Grade::Error);
     errors
-        .map(|one| format!("{}: {}", one.place, one.text))
+        .map(|one| format!("{}: {}", one.location, one.text))
         .collect()
 }
 
@@ -98,7 +98,7 @@ fn a_section_for_an_unknown_vcenter_is_told_and_not_used() {
     let found = lint(&merged, &sections, "credentials");
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(
-        (found[0].grade, found[0].place.as_str()),
+        (found[0].grade, found[0].location.as_str()),
         (Grade::Warning, "credentials:1")
     );
 }

@@ -7,7 +7,7 @@ use sources::vcenter::{Refusal, Session, VCenter as Connection};
 use super::Question;
 use crate::cli::vsphere::accounts::VCenter;
 use crate::cli::vsphere::credentials_file::Login;
-use crate::cli::vsphere::places::Place;
+use crate::cli::vsphere::inventory::InventoryObject;
 
 /// What a vCenter said.
 #[derive(Debug)]
@@ -15,14 +15,14 @@ pub(super) enum Answers {
     Told {
         /// Every privilege that it knows; empty if it does not tell.
         known: BTreeSet<String>,
-        /// What the login may do at each place; `None` where it sees nothing.
-        held: BTreeMap<Place, Option<BTreeSet<String>>>,
+        /// What the login may do at each object; `None` where it sees nothing.
+        held: BTreeMap<InventoryObject, Option<BTreeSet<String>>>,
     },
     LoginRefused,
     Unreachable(String),
 }
 
-/// Logs in, asks about every place, and logs out, whatever came.
+/// Logs in, asks about every object, and logs out, whatever came.
 pub(super) async fn ask(
     vcenter: &VCenter,
     login: &Login,
@@ -48,14 +48,14 @@ async fn asked(
     questions: &[Question],
 ) -> Result<Answers, Refusal> {
     let connection = Connection::reach(&vcenter.server, vcenter.port, ca).await?;
-    let places: BTreeSet<&Place> = questions
+    let objects: BTreeSet<&InventoryObject> = questions
         .iter()
-        .flat_map(|question| question.needs.iter().map(|(place, _)| place))
+        .flat_map(|question| question.needs.iter().map(|(object, _)| object))
         .collect();
-    let first = once(&connection, login, &places).await;
+    let first = once(&connection, login, &objects).await;
     match first {
         // A session can end in between. The password was right a moment ago, so that this is no guess.
-        Err(Refusal::NotAuthenticated) => once(&connection, login, &places).await,
+        Err(Refusal::NotAuthenticated) => once(&connection, login, &objects).await,
         other => other,
     }
 }
@@ -63,20 +63,23 @@ async fn asked(
 async fn once(
     connection: &Connection,
     login: &Login,
-    places: &BTreeSet<&Place>,
+    objects: &BTreeSet<&InventoryObject>,
 ) -> Result<Answers, Refusal> {
     let session = connection.log_in(&login.user, &login.password).await?;
-    let told = look(&session, places).await;
+    let told = look(&session, objects).await;
     // What was learned stays true if the farewell is lost.
     let _ = session.log_out().await;
     told
 }
 
-async fn look(session: &Session<'_>, places: &BTreeSet<&Place>) -> Result<Answers, Refusal> {
+async fn look(
+    session: &Session<'_>,
+    objects: &BTreeSet<&InventoryObject>,
+) -> Result<Answers, Refusal> {
     let known = session.known_privileges().await?.into_iter().collect();
     let mut held = BTreeMap::new();
-    for place in places {
-        held.insert((*place).clone(), privileges(session, &place.path).await?);
+    for object in objects {
+        held.insert((*object).clone(), privileges(session, &object.path).await?);
     }
     Ok(Answers::Told { known, held })
 }

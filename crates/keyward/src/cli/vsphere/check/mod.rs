@@ -12,7 +12,7 @@ use super::accounts::{Account, Accounts, VCenter};
 use super::catalogue::{Catalogue, CatalogueArgs, Profile};
 use super::files;
 use super::input::{InputArgs, load};
-use super::places;
+use super::inventory;
 use super::report::warn;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::OutputArgs;
@@ -103,7 +103,7 @@ struct Login<'a> {
 struct Question {
     component: Component,
     own: bool,
-    needs: Vec<(places::Place, super::catalogue::Need)>,
+    needs: Vec<(inventory::InventoryObject, super::catalogue::Need)>,
 }
 
 /// Each different login once: two components with one account make one session, and one failed login at most.
@@ -138,7 +138,7 @@ fn questions(
     let of = |(component, own): &(Component, bool)| Question {
         component: *component,
         own: *own,
-        needs: places::of(
+        needs: inventory::of(
             accounts,
             &vcenter.server,
             &catalogue.needs(*component, profile),

@@ -1,4 +1,4 @@
-//! What the answers mean: who lacks what, and how it is mended.
+//! What the answers mean: who lacks what, and how to fix it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use super::{Login, Question};
 use crate::cli::output::table;
 use crate::cli::vsphere::accounts::VCenter;
 use crate::cli::vsphere::catalogue::{Need, Scope};
-use crate::cli::vsphere::places::Place;
+use crate::cli::vsphere::inventory::InventoryObject;
 use crate::cli::vsphere::roles::{mending, role_name};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -90,17 +90,17 @@ pub(super) fn judge(
             verdict.detail = Some(why.clone());
         }
         Answers::Told { known, held } => {
-            for (place, need) in &question.needs {
+            for (object, need) in &question.needs {
                 let (asked, unknown) = there_are(&need.privileges, known);
                 verdict.unknown_privileges.extend(unknown);
-                let held = held.get(place).and_then(Option::as_ref);
+                let held = held.get(object).and_then(Option::as_ref);
                 let missing = lacking(&asked, held);
                 if !missing.is_empty() {
                     verdict.result = Outcome::Insufficient;
-                    let mend = mend(question, account, place, need, &asked);
+                    let mend = mend(question, account, object, need, &asked);
                     verdict.missing.push(Missing {
-                        scope: place.scope,
-                        path: place.path.clone(),
+                        scope: object.scope,
+                        path: object.path.clone(),
                         visible: held.is_some(),
                         privileges: missing,
                         mend,
@@ -135,7 +135,7 @@ fn lacking(wanted: &BTreeSet<String>, held: Option<&BTreeSet<String>>) -> BTreeS
 fn mend(
     question: &Question,
     account: &str,
-    place: &Place,
+    object: &InventoryObject,
     need: &Need,
     asked: &BTreeSet<String>,
 ) -> Vec<String> {
@@ -143,8 +143,8 @@ fn mend(
     if !question.own {
         return Vec::new();
     }
-    let role = role_name(question.component, place.scope, asked);
-    mending(account, &role, asked, need.propagate, &place.path)
+    let role = role_name(question.component, object.scope, asked);
+    mending(account, &role, asked, need.propagate, &object.path)
 }
 
 pub(super) fn text(checks: &[Verdict]) -> String {

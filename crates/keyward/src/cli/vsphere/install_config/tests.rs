@@ -4,9 +4,9 @@ fn config(text: &str) -> Result<InstallConfig, Vec<Mistake>> {
     read(&Document::parse(text).unwrap())
 }
 
-fn places(text: &str) -> Vec<String> {
+fn locations(text: &str) -> Vec<String> {
     let found = config(text).expect_err("it is refused");
-    found.into_iter().map(|one| one.place).collect()
+    found.into_iter().map(|one| one.location).collect()
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn an_empty_component_credentials_is_none() {
 #[test]
 fn errors_name_the_field() {
     assert_eq!(
-        places(
+        locations(
             "platform: {vsphere: {vcenters: [{user: u}, {server: vc, user: u, componentCredentials: {csiDriver: {user: c}, \
              machineAPI: {}, diagnostics: {user: d, password: 5}, csi: {}}, port: 0}], failureDomains: [{name: a}]}}"
         ),
@@ -52,9 +52,9 @@ fn errors_name_the_field() {
             "platform.vsphere.failureDomains[0]",
         ]
     );
-    assert_eq!(places("platform: {aws: {}}"), ["platform.vsphere"]);
+    assert_eq!(locations("platform: {aws: {}}"), ["platform.vsphere"]);
     assert_eq!(
-        places("platform: {vsphere: {}}"),
+        locations("platform: {vsphere: {}}"),
         ["platform.vsphere.vcenters"]
     );
 }
@@ -68,7 +68,7 @@ fn what_is_no_yaml_is_told_by_its_line_and_never_quoted() {
         "- hunter2",
     ] {
         let mistake = Document::parse(text).expect_err(text);
-        assert!(mistake.place.starts_with("line "), "{mistake:?}");
+        assert!(mistake.location.starts_with("line "), "{mistake:?}");
         assert!(!format!("{mistake:?}").contains("hunter2"), "{mistake:?}");
     }
 }

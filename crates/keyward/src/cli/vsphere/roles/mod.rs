@@ -15,7 +15,7 @@ use serde_json::json;
 use super::accounts::{Accounts, VCenter};
 use super::catalogue::{Catalogue, CatalogueArgs, Profile, Scope};
 use super::input::{InputArgs, load};
-use super::places;
+use super::inventory;
 use super::report::warn;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
@@ -124,8 +124,8 @@ fn wanted(
     let mut permissions = Vec::new();
     for (component, account) in &vcenter.own {
         let needs = catalogue.needs(*component, profile);
-        for (place, need) in places::of(accounts, &vcenter.server, &needs) {
-            let role = role_name(*component, place.scope, &need.privileges);
+        for (object, need) in inventory::of(accounts, &vcenter.server, &needs) {
+            let role = role_name(*component, object.scope, &need.privileges);
             if role != READ_ONLY {
                 roles.insert(role.clone(), need.privileges.clone());
             }
@@ -133,8 +133,8 @@ fn wanted(
                 account: account.login.user.clone(),
                 role,
                 propagate: need.propagate,
-                scope: place.scope,
-                path: place.path,
+                scope: object.scope,
+                path: object.path,
             });
         }
     }

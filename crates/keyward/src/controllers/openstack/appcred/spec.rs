@@ -127,7 +127,7 @@ pub(super) fn security_hash(spec: &Spec) -> Fingerprint {
     )
 }
 
-pub(super) fn print(object: &DynamicObject, spec: &Spec) -> Fingerprint {
+pub(super) fn fingerprint(object: &DynamicObject, spec: &Spec) -> Fingerprint {
     let who = who(object, spec);
     Fingerprint::of([
         security_hash(spec).as_str(),

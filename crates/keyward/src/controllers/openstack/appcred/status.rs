@@ -62,7 +62,7 @@ fn last_rotated(report: &Report, current: &Entry) -> Option<Timestamp> {
 /// Of the version in use: while the spec is ahead of it, the one that stands there is still the right one.
 fn hash_in_use(report: &Report, current: &Entry) -> Option<String> {
     let wanted = report.facts.cluster.wanted.as_ref().ok();
-    if wanted.is_some_and(|wanted| wanted.print == current.print) {
+    if wanted.is_some_and(|wanted| wanted.fingerprint == current.fingerprint) {
         return Some(security_hash(&spec(report.object).ok()?).to_string());
     }
     let before = report.before?.get("securityHash")?.as_str()?;
@@ -72,7 +72,10 @@ fn hash_in_use(report: &Report, current: &Entry) -> Option<String> {
 /// Ready comes first: the columns show the first.
 fn conditions(kind: &AppCred, report: &Report) -> Vec<Value> {
     let view = report.view;
-    let to_be_decided = matches!(view.because, Because::FormerLife | Because::Lookalike);
+    let to_be_decided = matches!(
+        view.because,
+        Because::FormerLife | Because::Lookalike | Because::Suspended | Because::DraftHeld
+    );
     let ready = if view.ready && (to_be_decided || view.because.severity() >= Severity::Trouble) {
         // What is in use works, but what is asked for now does not come about, or something is there that a person should
         // know of.

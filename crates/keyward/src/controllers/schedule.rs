@@ -1,4 +1,4 @@
-//! When a token is replaced, and how long it must live. Pure: the same text and times give the same answers.
+//! When a credential is replaced by a schedule, and how long it must live. Pure: the same text and times give the same answers.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

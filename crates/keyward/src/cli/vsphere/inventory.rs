@@ -8,21 +8,25 @@ use super::install_config::FailureDomain;
 
 /// An object by its inventory path, `/` being the root.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-pub(super) struct Place {
+pub(super) struct InventoryObject {
     pub(super) scope: Scope,
     pub(super) path: String,
 }
 
-/// Every place of one vCenter that a need is about, each once.
-pub(super) fn of(accounts: &Accounts, server: &str, needs: &[Need]) -> Vec<(Place, Need)> {
+/// Every object of one vCenter that a need is about, each once.
+pub(super) fn of(
+    accounts: &Accounts,
+    server: &str,
+    needs: &[Need],
+) -> Vec<(InventoryObject, Need)> {
     let mut found = BTreeMap::new();
     for need in needs {
         for path in paths(accounts, server, need.scope) {
-            let place = Place {
+            let object = InventoryObject {
                 scope: need.scope,
                 path,
             };
-            found.insert(place, need.clone());
+            found.insert(object, need.clone());
         }
     }
     found.into_iter().collect()

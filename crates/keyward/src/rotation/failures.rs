@@ -1,15 +1,15 @@
-//! Failures that there is no ledger to write into: counted in memory, so that each is waited out for longer than the last.
+//! Failures that no ledger can hold yet: counted in memory, so that each pause is longer than the last.
 
 use lifecycle::{Facts, Fingerprint, Known, LedgerState, Purpose, Resource, Trouble};
 
 /// Failures in a row, and what was asked with.
 #[derive(Debug, Clone, Default)]
-pub struct Uncounted {
+pub struct FailuresInARow {
     failures: u32,
     inputs: Option<Fingerprint>,
 }
 
-impl Uncounted {
+impl FailuresInARow {
     /// How many there were, if it is asked with the same now.
     pub(super) fn with(&self, inputs: Option<&Fingerprint>) -> u32 {
         if self.inputs.as_ref() == inputs {
@@ -62,7 +62,7 @@ pub(super) fn failure(facts: &Facts) -> Option<Failure<'_>> {
     })
 }
 
-/// What it was for: the first credential of a resource that never had a ledger, or making a lost one good.
+/// What it was for: the first credential of a resource that never had a ledger, or rebuilding a lost one.
 fn purpose_of(resource: &Resource) -> Purpose {
     let never_written = !resource.guarded && resource.ledger == LedgerState::Absent;
     if resource.deleting {

@@ -1,0 +1,10 @@
+//! Accounts, users and keys of Ceph's object stores, against a stand-in with two gateways.
+
+mod accounts;
+mod admission;
+mod deletion;
+mod faults;
+mod keys;
+mod places;
+mod stage;
+mod users;
