@@ -132,7 +132,7 @@ async fn a_definition_that_does_not_exist_is_a_wrong_usage_and_nothing_is_printe
     assert_eq!((ended.code, ended.out.as_str()), (2, ""));
     assert_eq!(
         ended.err,
-        "error: no controller, group or kind is called vault\n  controllers: appcred, gitlab, credentialsrequest, demo\n  groups: keystone.openstack.org, token-rotator.org, cloudcredential.openshift.io, demo.keyward.dev\n  kinds: KeystoneApplicationCredential, KeystoneAPI, GitLabProjectAccessToken, GitLabGroupAccessToken, GitLabPersonalAccessToken, CredentialsRequest, DemoCredential\n"
+        "error: no controller, group or kind is called vault\n  controllers: appcred, controlplane, nodeset, gitlab, ceph, credentialsrequest, demo, follow\n  groups: keystone.openstack.org, core.openstack.org, token-rotator.org, ceph.rook.io, cloudcredential.openshift.io, demo.keyward.dev\n  kinds: KeystoneApplicationCredential, KeystoneAPI, OpenStackControlPlane, GitLabProjectAccessToken, GitLabGroupAccessToken, GitLabPersonalAccessToken, CephObjectStoreAccount, CephObjectStoreUser, CephObjectStore, CephCluster, CredentialsRequest, DemoCredential\n"
     );
 }
 

@@ -75,8 +75,14 @@ impl About<'_> {
             | Because::RemovalBlocked => Some(format!(
                 "keyward explain {resource} -n {namespace} --ask-issuer"
             )),
-            // The condition has the command, with the key of the Secret.
-            Because::RootCredentialLost
+            // The condition has the command, or names what is to be mended.
+            Because::AmbiguousSource
+            | Because::SourceInvalid
+            | Because::SourceMissing
+            | Because::SourceWithdrawn
+            | Because::TargetImmutable
+            | Because::NamespaceMissing
+            | Because::RootCredentialLost
             | Because::BootstrapReverted
             | Because::RotationUnconfirmed
             | Because::ServiceNotReady

@@ -201,7 +201,7 @@ async fn an_unknown_controller_or_log_level_is_a_wrong_usage() {
         (ended.code, ended.err.as_str()),
         (
             2,
-            "error: there is no controller named nope; there are: appcred, gitlab, credentialsrequest, demo\n"
+            "error: there is no controller named nope; there are: appcred, controlplane, nodeset, gitlab, ceph, credentialsrequest, demo, follow\n"
         )
     );
     let ended = run(

@@ -5,5 +5,6 @@
 mod cluster;
 mod desk;
 mod files;
+mod migration;
 mod rendering;
 mod texts;

@@ -7,6 +7,7 @@
 mod cluster;
 mod faults;
 mod policies;
+mod seen;
 mod site;
 mod sources;
 mod targets;

@@ -375,28 +375,3 @@ async fn a_thousand_unrelated_secrets_cause_no_work_and_are_not_read() {
     });
     assert_eq!(whole.count(), 0);
 }
-
-#[tokio::test]
-async fn a_secret_that_names_its_target_is_used_where_that_is_switched_on() {
-    let mut site = Site::new();
-    site.settings.by_target = true;
-    site.add(ROOT, &pair("root"), json!({})).await;
-    site.start().await;
-    site.request(CSI).await;
-    site.until("the shared one", |site| site.is_served_by(CSI, ROOT))
-        .await;
-    let (namespace, name) = CSI.target();
-    let more = json!({ "annotations": {
-        "cloudcredential.openshift.io/target-secret-namespace": namespace,
-        "cloudcredential.openshift.io/target-secret-name": name,
-        "cloudcredential.openshift.io/mode": "passthrough",
-    } });
-    site.add_in("openshift-config", "override", &pair("override"), more)
-        .await;
-    let its =
-        |site: &Site| site.copy(CSI)["data"] == site.secret("openshift-config", "override")["data"];
-    site.until("the one that names it", its).await;
-    site.remove("openshift-config", "override").await;
-    site.until("the shared one", |site| site.is_served_by(CSI, ROOT))
-        .await;
-}

@@ -170,6 +170,8 @@ impl Catalogue {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
+
     use super::*;
 
     fn ids(who: &str, profile: Profile) -> BTreeSet<String> {
@@ -227,5 +229,64 @@ mod tests {
             );
             assert!(!grant.privileges.is_empty() && !grant.why.is_empty());
         }
+    }
+
+    /// For people: the list, by component and scope.
+    fn page(all: &Catalogue) -> String {
+        let mut page = "# Privileges\n\nWhat each login may do, where, and why. Made from `privileges.yaml`, which is compiled in; `--privileges FILE` takes\nanother list in its place. A grant that propagates holds for everything below, too.\n".to_owned();
+        let people = Component::ALL.map(Component::name);
+        for who in people.into_iter().chain(["installer"]) {
+            let _ = write!(
+                page,
+                "\n## {who}\n\n| scope | propagates | profiles | why | privileges |\n|---|---|---|---|---|\n"
+            );
+            let mut its: Vec<&Grant> = all
+                .grants
+                .iter()
+                .filter(|one| one.component == who)
+                .collect();
+            its.sort_by_key(|one| one.scope);
+            for grant in its {
+                let propagates = if grant.propagate { "yes" } else { "no" };
+                let _ = writeln!(
+                    page,
+                    "| {} | {propagates} | {} | {} | {} |",
+                    grant.scope.name(),
+                    grant.profiles().join(", "),
+                    grant.why,
+                    grant
+                        .privileges
+                        .iter()
+                        .map(|id| format!("`{id}`"))
+                        .collect::<Vec<_>>()
+                        .join(" "),
+                );
+            }
+            for absent in all.absent.iter().filter(|one| one.component == who) {
+                let _ = write!(
+                    page,
+                    "\nThe published design asks for `{}` on the {} as well, which no vCenter has; `{}` takes its place.\n",
+                    absent.privilege,
+                    absent.scope.name(),
+                    absent.instead,
+                );
+            }
+        }
+        page
+    }
+
+    /// `KEYWARD_UPDATE=1` writes it anew.
+    #[test]
+    fn the_page_of_privileges_is_what_the_list_says() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../docs/reference/vsphere-privileges.md");
+        let page = page(&Catalogue::built_in());
+        if std::env::var_os("KEYWARD_UPDATE").is_some() {
+            std::fs::write(&path, &page).expect("the page can be written");
+        }
+        assert_eq!(
+            std::fs::read_to_string(&path).expect("the page is there"),
+            page
+        );
     }
 }

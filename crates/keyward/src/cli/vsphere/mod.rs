@@ -15,6 +15,7 @@ mod input;
 mod install_config;
 mod inventory;
 mod manifests;
+mod migrate;
 mod plan;
 mod render;
 mod report;
@@ -51,6 +52,7 @@ enum Command {
     Explain(explain::ExplainArgs),
     Status(status::StatusArgs),
     Rotate(rotate::RotateArgs),
+    Migrate(migrate::MigrateArgs),
 }
 
 pub(crate) async fn run(args: VsphereArgs) -> Result<(), Failure> {
@@ -65,5 +67,6 @@ pub(crate) async fn run(args: VsphereArgs) -> Result<(), Failure> {
         Command::Explain(args) => explain::run(&args),
         Command::Status(args) => status::run(args).await,
         Command::Rotate(args) => rotate::run(args).await,
+        Command::Migrate(args) => migrate::run(args).await,
     }
 }

@@ -137,7 +137,7 @@ impl<'a> Report<'a> {
         } else {
             Because::AsWanted
         };
-        let mut figures = self.figures(if is_shared { "shared" } else { "dedicated" }, &status);
+        let mut figures = figures(if is_shared { "shared" } else { "dedicated" }, &status);
         figures.extend(due.map(|due| Figure {
             name: DAYS,
             labels: vec![("request", seen.own.name.clone())],
@@ -172,7 +172,7 @@ impl<'a> Report<'a> {
     pub(super) fn rest(&self, because: Because, failing: &Failing) -> Plan {
         let status = self.status(failing);
         Plan {
-            figures: self.figures("none", &status),
+            figures: figures("none", &status),
             ..Plan::rest(because, status)
         }
     }
@@ -184,7 +184,7 @@ impl<'a> Report<'a> {
             fields.insert("conditions".to_owned(), self.others().into());
         }
         Plan {
-            figures: self.figures("none", &status),
+            figures: figures("none", &status),
             ..Plan::rest(because, status)
         }
     }
@@ -254,20 +254,20 @@ impl<'a> Report<'a> {
         let about = (self.before.as_slice(), self.seen.generation, self.now);
         one(about, kind, is_so, reasons, text, always)
     }
+}
 
-    fn figures(&self, source: &str, status: &Value) -> Vec<Figure> {
-        let failing = [NAMESPACE_MISSING, PROVISION, INSUFFICIENT, DEPROVISION];
-        let conditions = conditions_of(status);
-        let so = conditions.iter().filter(|one| one["status"] == "True");
-        let so = so.filter_map(|one| one["type"].as_str());
-        let so = so.filter(|kind| failing.contains(kind));
-        let mut figures: Vec<Figure> = so
-            .map(|kind| Figure::one(REQUEST_CONDITIONS, "condition", kind))
-            .collect();
-        figures.push(Figure::one(REQUESTS, "cloud_type", "vsphere"));
-        figures.push(Figure::one(BY_SOURCE, "source", source));
-        figures
-    }
+fn figures(source: &str, status: &Value) -> Vec<Figure> {
+    let failing = [NAMESPACE_MISSING, PROVISION, INSUFFICIENT, DEPROVISION];
+    let conditions = conditions_of(status);
+    let so = conditions.iter().filter(|one| one["status"] == "True");
+    let so = so.filter_map(|one| one["type"].as_str());
+    let so = so.filter(|kind| failing.contains(kind));
+    let mut figures: Vec<Figure> = so
+        .map(|kind| Figure::one(REQUEST_CONDITIONS, "condition", kind))
+        .collect();
+    figures.push(Figure::one(REQUESTS, "cloud_type", "vsphere"));
+    figures.push(Figure::one(BY_SOURCE, "source", source));
+    figures
 }
 
 /// When the password should be replaced: before it gets too old, by a fifth of that age.

@@ -122,16 +122,16 @@ pub fn resolve(wanted: &Wanted, candidates: &[Candidate]) -> Source {
         .filter(may_serve)
         .filter(|one| one.target.as_ref() == Some(&wanted.target))
         .map(|one| Source::ByTarget(one.namespace.clone(), one.name.clone()));
-    let mut named: Vec<Source> = by_target.chain(by_annotation).collect();
-    if named.len() > 1 {
-        let names = named.iter().filter_map(Source::secret);
+    let mut hits: Vec<Source> = by_target.chain(by_annotation).collect();
+    if hits.len() > 1 {
+        let names = hits.iter().filter_map(Source::secret);
         let mut names: Vec<String> = names
             .map(|(namespace, name)| format!("{namespace}/{name}"))
             .collect();
         names.sort();
         return Source::Ambiguous(names);
     }
-    if let Some(source) = named.pop() {
+    if let Some(source) = hits.pop() {
         return source;
     }
     let of_another = |one: &Candidate| {
