@@ -14,11 +14,8 @@ const HOLDER: &str = "example.org/consumer";
 
 /// What somebody takes off, each by itself and all together.
 fn damages() -> Vec<Value> {
-    let (owner, role, version) = (
-        "keyward.dev/owner-uid",
-        "keyward.dev/role",
-        "keyward.dev/version",
-    );
+    let (owner, role) = ("keyward.dev/owner-uid", "keyward.dev/role");
+    let version = "keyward.dev/version";
     vec![
         json!({ "labels": { owner: null } }),
         json!({ "labels": { role: null } }),
@@ -32,11 +29,8 @@ fn damages() -> Vec<Value> {
 
 async fn damage(stage: &Stage, secret: &str, metadata: &Value) {
     let patch = Patch::Merge(json!({ "metadata": metadata }));
-    stage
-        .secrets()
-        .patch(secret, &PatchParams::default(), &patch)
-        .await
-        .unwrap();
+    let (secrets, params) = (stage.secrets(), PatchParams::default());
+    secrets.patch(secret, &params, &patch).await.unwrap();
 }
 
 async fn settled() -> (Stage, Running) {

@@ -43,8 +43,11 @@ async fn until(what: &str, limit: Duration, is: impl AsyncFnMut() -> bool) {
 
 fn crds() -> String {
     let all = api::crds();
-    let documents = all.iter().map(|crd| serde_json::to_string(crd).unwrap());
-    documents.map(|one| format!("---\n{one}\n")).collect()
+    let documents: Vec<String> = all
+        .iter()
+        .map(|crd| serde_json::to_string(crd).unwrap())
+        .collect();
+    documents.join("\n---\n")
 }
 
 fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {

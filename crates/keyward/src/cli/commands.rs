@@ -86,12 +86,6 @@ impl About<'_> {
             | Because::BootstrapReverted
             | Because::RotationUnconfirmed
             | Because::ServiceNotReady
-            | Because::AmbiguousSource
-            | Because::SourceInvalid
-            | Because::SourceMissing
-            | Because::SourceWithdrawn
-            | Because::TargetImmutable
-            | Because::NamespaceMissing
             // What is told of a workload stands on it.
             | Because::RolloutPaused
             | Because::RolloutByHand

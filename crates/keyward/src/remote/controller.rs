@@ -7,11 +7,12 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
-use lifecycle::{Because, Known, Owner, Severity, Trouble, Wait};
+use lifecycle::{Because, Known, Owner, Severity, Trouble};
 use serde_json::{Value, json};
 use sources::Things;
 
 use super::decide::{Act, Next, Record, Seen, Wish, decide};
+use super::thought::thought;
 use crate::engine::conditions;
 use crate::engine::controller::{Context, Controller, Outcome, Thought};
 use crate::engine::reader::Reader;
@@ -384,36 +385,6 @@ impl<R: Remote> Keeping<R> {
         Ok(Outcome::Rest {
             wake: later(context.world.now(), pause),
         })
-    }
-}
-
-fn thought(seen: &Seen) -> Thought {
-    let (next, because, on, detail) = match decide(seen) {
-        Next::Rest {
-            because,
-            detail,
-            on,
-        } => (None, because, on, detail),
-        next @ (Next::Look | Next::Blockers | Next::Do(_)) => (
-            Some(json!(next)),
-            Because::Checking,
-            Vec::new(),
-            String::new(),
-        ),
-    };
-    let wait = Wait {
-        because,
-        version: None,
-        on,
-        until: None,
-        detail,
-    };
-    let waits = next.is_none() && because.severity() > Severity::Calm;
-    Thought {
-        seen: json!(seen),
-        next,
-        because,
-        waits: waits.then_some(wait).into_iter().collect(),
     }
 }
 

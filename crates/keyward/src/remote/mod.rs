@@ -5,6 +5,7 @@
 
 mod controller;
 mod decide;
+mod thought;
 
 pub use controller::{Credentials, Keeping, Remote};
 pub use decide::{Act, Clears, Next, Record, Seen, Wish, decide};

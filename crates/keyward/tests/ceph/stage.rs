@@ -213,7 +213,7 @@ impl Stage {
     // What must come true.
 
     pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, is: impl Fn() -> F) {
-        let limit = Duration::from_secs(60);
+        let limit = Duration::from_mins(1);
         cluster::until(what, limit, is, async || self.describe().await).await;
     }
 

@@ -30,7 +30,6 @@ mod keystone_api;
 mod looks;
 pub(crate) mod openings;
 pub(crate) mod predecessor;
-
 pub(crate) use cluster::Running;
 use cluster::{Cluster, condition_in, describe_object, status_in};
 

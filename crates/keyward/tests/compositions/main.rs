@@ -29,11 +29,11 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt};
 use lifecycle::{Because, Ledger};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use testbed::apiserver::{Options, Server};
 
+const OURS: [&str; 3] = ["keyward_", "token_rotator_", "cco_"];
 /// What the design writes as events.
 const EVENTS: [&str; 9] = [
     "RotationStarted",
@@ -338,11 +338,9 @@ fn metrics() -> Scrape {
     let all = controllers::all(&Reach::default());
     let guests = all.iter().flat_map(|switch| &switch.guests);
     let declared = guests.flat_map(|guest| guest.controller().figures());
-    let figures: Vec<Figure> = declared
-        .map(|figure| {
-            telemetry.show_figures(*figure);
-            Figure::one(figure.0, "label", "value")
-        })
+    let figures = declared.inspect(|figure| telemetry.show_figures(**figure));
+    let figures: Vec<Figure> = figures
+        .map(|one| Figure::one(one.0, "label", "value"))
         .collect();
     telemetry.figures.are(&counted.key, &figures);
     Scrape::read(&telemetry.scrape()).unwrap()
@@ -395,10 +393,7 @@ fn the_reference_page_names_every_metric_and_no_other() {
         .lines()
         .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
         .map(|(name, _)| name.to_owned())
-        .filter(|name| {
-            let starts = ["keyward_", "token_rotator_", "cco_"];
-            starts.iter().any(|start| name.starts_with(start))
-        })
+        .filter(|name| OURS.iter().any(|start| name.starts_with(start)))
         .collect();
     let shown: BTreeSet<String> = metrics().0.into_keys().collect();
     assert_eq!(listed, shown);

@@ -7,9 +7,9 @@ use testbed::apiserver::{Fault, RequestLine, Server, Verb};
 
 use crate::cloud::predecessor::{LEGACY, add, legacy, resource_of_a_predecessor};
 use crate::cloud::{self, Cloud};
+use crate::effects::Where;
 use crate::forge::{self, EXPORT, Forge};
 use crate::obstacles::Obstacle;
-use crate::scenes::Where;
 use crate::stage::OPERATOR;
 use crate::{Played, cloud::Running as CloudRunning, forge::Running as ForgeRunning};
 

@@ -5,9 +5,14 @@
 //! not tried in a burst meanwhile; and when the way is free, the work goes on by itself within a minute.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+#![allow(
+    clippy::duplicate_mod,
+    reason = "each stage stands on the same in-process cluster"
+)]
 
 #[path = "../cloud/mod.rs"]
 mod cloud;
+mod effects;
 mod elsewhere;
 #[path = "../forge/mod.rs"]
 mod forge;
@@ -24,10 +29,11 @@ mod stage;
 
 use std::time::{Duration, Instant};
 
+use effects::{EFFECTS, Where};
 use elsewhere::{Elsewhere, RARE, Rare};
 use futures::{FutureExt, StreamExt};
 use obstacles::{OBSTACLES, Obstacle};
-use scenes::{EFFECTS, Scene, Where};
+use scenes::Scene;
 
 /// Within this time it is told, in steps of five seconds.
 const TOLD_AFTER: usize = 6;

@@ -2,7 +2,7 @@
 
 use testbed::apiserver::Fault;
 
-use crate::scenes::{Effect, Where};
+use crate::effects::{Effect, Where};
 
 /// Who has the Secret that stands in the way.
 pub(crate) const SOMEBODY: &str = "adopt";

@@ -12,7 +12,11 @@ use testbed::vcenter::programs;
 #[path = "../../src/cli/vsphere/credentials_file.rs"]
 mod credentials_file;
 
-#[allow(dead_code, reason = "the program uses the rest")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the program uses the rest, and all of its own"
+)]
 #[path = "../../src/controllers/vsphere/component.rs"]
 mod component;
 

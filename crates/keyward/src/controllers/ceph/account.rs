@@ -182,6 +182,10 @@ impl Remote for Account {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "values are written down where they are used"
+)]
 mod tests {
     use super::*;
 

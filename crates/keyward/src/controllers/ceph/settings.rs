@@ -117,6 +117,10 @@ fn span(text: &str) -> Option<SignedDuration> {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "values are written down where they are used"
+)]
 mod tests {
     use super::*;
     use serde_json::{Value, json};

@@ -1,3 +1,8 @@
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "values are written down where they are used"
+)]
+
 use serde_json::json;
 
 use super::*;

@@ -102,7 +102,7 @@ fn limited_deployments_count_for_their_nodes_and_together_for_all() {
     let first = deployment("one", 2, true, "");
     let a = deployment("two", 10, true, "a,b.example.com");
     let c = deployment("three", 12, true, "c");
-    let old = with(seen("old", 1), &[first.clone()]);
+    let old = with(seen("old", 1), std::slice::from_ref(&first));
     let some = with(seen("new", 8), &[first.clone(), a.clone()]);
     let record = after(&[old.clone(), some.clone()]);
     assert_eq!(nodes(&record, "old"), certainly(&["c"]));
@@ -118,7 +118,7 @@ fn a_deployment_of_other_services_gives_nothing_new() {
     let mut other = deployment("two", 10, true, "");
     other.gave = set(&["libvirt-certs"]);
     let first = deployment("one", 2, true, "");
-    let old = with(seen("old", 1), &[first.clone()]);
+    let old = with(seen("old", 1), std::slice::from_ref(&first));
     let record = after(&[old, with(seen("new", 8), &[first, other])]);
     assert_eq!(nodes(&record, "old"), certainly(&["a", "b", "c"]));
     assert_eq!(nodes(&record, "new"), []);
@@ -128,7 +128,7 @@ fn a_deployment_of_other_services_gives_nothing_new() {
 fn a_pattern_counts_for_nobody_and_may_have_reached_anybody() {
     let first = deployment("one", 2, true, "");
     let pattern = deployment("two", 10, true, "comp*:!b");
-    let old = with(seen("old", 1), &[first.clone()]);
+    let old = with(seen("old", 1), std::slice::from_ref(&first));
     let record = after(&[old, with(seen("new", 8), &[first, pattern])]);
     assert_eq!(nodes(&record, "old"), certainly(&["a", "b", "c"]));
     assert_eq!(nodes(&record, "new"), certainly(&["a", "b", "c"]));
@@ -138,7 +138,7 @@ fn a_pattern_counts_for_nobody_and_may_have_reached_anybody() {
 fn one_that_is_under_way_or_went_without_an_end_may_have_reached_its_nodes() {
     let first = deployment("one", 2, true, "");
     let running = deployment("two", 10, false, "a");
-    let old = with(seen("old", 1), &[first.clone()]);
+    let old = with(seen("old", 1), std::slice::from_ref(&first));
     let under_way = with(seen("new", 8), &[first.clone(), running]);
     let record = after(&[old.clone(), under_way.clone()]);
     assert!(record.is_under_way("new"));
@@ -152,7 +152,7 @@ fn one_that_is_under_way_or_went_without_an_end_may_have_reached_its_nodes() {
 #[test]
 fn removed_nodes_are_not_waited_for_and_new_ones_have_nothing() {
     let first = deployment("one", 2, true, "");
-    let mut fewer = with(seen("new", 8), &[first.clone()]);
+    let mut fewer = with(seen("new", 8), std::slice::from_ref(&first));
     fewer.nodes.remove("b");
     fewer.nodes.insert("d".to_owned(), BTreeSet::new());
     let record = after(&[with(seen("old", 1), &[first]), fewer]);
@@ -163,7 +163,7 @@ fn removed_nodes_are_not_waited_for_and_new_ones_have_nothing() {
 fn an_older_deployment_is_not_counted_twice() {
     let first = deployment("one", 2, true, "");
     let second = deployment("two", 10, true, "");
-    let old = with(seen("old", 1), &[first.clone()]);
+    let old = with(seen("old", 1), std::slice::from_ref(&first));
     let both = with(seen("new", 8), &[second, first]);
     let record = after(&[old, both.clone(), both]);
     assert_eq!(nodes(&record, "old"), []);

@@ -1,3 +1,8 @@
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "values are written down where they are used"
+)]
+
 use super::*;
 use crate::controllers::openstack::services::SERVICES;
 
