@@ -116,6 +116,22 @@ const NOT_DECIDED: &[(Because, &str)] = &[
     (Because::ObjectOfAnother, OF_ANOTHER_SHAPE),
     (Because::NotTheFirst, OF_ANOTHER_SHAPE),
     (Because::NodesBehind, OF_ANOTHER_SHAPE),
+    (Because::RolloutUnderway, OF_ANOTHER_SHAPE),
+    (Because::RolloutPaused, OF_ANOTHER_SHAPE),
+    (Because::RolloutByHand, OF_ANOTHER_SHAPE),
+    (Because::RolloutStuck, OF_ANOTHER_SHAPE),
+    (Because::RolloutTakenBack, OF_ANOTHER_SHAPE),
+    (Because::FollowedMissing, OF_ANOTHER_SHAPE),
+    (Because::FollowedLeaving, OF_ANOTHER_SHAPE),
+    (Because::NothingToRoll, OF_ANOTHER_SHAPE),
+    (Because::AmbiguousSource, OF_ANOTHER_SHAPE),
+    (Because::SourceInvalid, OF_ANOTHER_SHAPE),
+    (Because::SourceMissing, OF_ANOTHER_SHAPE),
+    (Because::SourceWithdrawn, OF_ANOTHER_SHAPE),
+    (Because::SharedSource, OF_ANOTHER_SHAPE),
+    (Because::TargetImmutable, OF_ANOTHER_SHAPE),
+    (Because::NamespaceMissing, OF_ANOTHER_SHAPE),
+    (Because::ManualMode, OF_ANOTHER_SHAPE),
 ];
 
 const OF_ANOTHER_SHAPE: &str = "of controllers that mint nothing";
