@@ -265,7 +265,7 @@ async fn a_wrong_name_is_a_wrong_usage() {
     let cases = [
         (
             "pod/x",
-            "there is no kind pod\n  there are: KeystoneApplicationCredential (appcred), GitLabProjectAccessToken (glprat), GitLabGroupAccessToken (glgrat), GitLabPersonalAccessToken (glpat), DemoCredential (democred)",
+            "there is no kind pod\n  there are: KeystoneApplicationCredential (appcred), OpenStackControlPlane (osctlplane), OpenStackDataPlaneNodeSet, GitLabProjectAccessToken (glprat), GitLabGroupAccessToken (glgrat), GitLabPersonalAccessToken (glpat), CephObjectStoreAccount, CephObjectStoreUser (cephosu), CredentialsRequest, DemoCredential (democred), Deployment, StatefulSet, DaemonSet, CronJob",
         ),
         (
             NAME,

@@ -12,7 +12,7 @@ pub const ROOT_FILE: &str = "99_cloud-creds-secret.yaml";
 pub const REQUEST_KEY: &str = "cloudcredential.openshift.io/credentials-request";
 pub const REQUEST_NAMESPACE: &str = "openshift-cloud-credential-operator";
 
-/// Every namespace that a component of `OpenShift` reads its login in.
+/// Every namespace that a component of OpenShift reads its login in.
 pub const TARGET_NAMESPACES: [&str; 5] = [
     "openshift-machine-api",
     "openshift-cluster-csi-drivers",
@@ -21,7 +21,7 @@ pub const TARGET_NAMESPACES: [&str; 5] = [
     "openshift-cluster-api",
 ];
 
-/// A component of `OpenShift` that logs in to vCenters.
+/// A component of OpenShift that logs in to vCenters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 pub enum Component {
     MachineApi,
@@ -66,7 +66,7 @@ impl Component {
         format!("99_{}.yaml", self.secret())
     }
 
-    /// The `CredentialsRequest` that it makes.
+    /// The CredentialsRequest that it makes.
     pub const fn request(self) -> &'static str {
         match self {
             Self::MachineApi => "openshift-machine-api-vsphere",

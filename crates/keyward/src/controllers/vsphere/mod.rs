@@ -31,11 +31,11 @@ use report::{CONDITIONS, FIELDS, FIGURES};
 use seen::Seen;
 pub use settings::{FALLBACK, Fallback, Settings, age};
 
-/// `OpenShift`'s own: whoever serves a request puts it there, and whoever serves it then takes it off.
+/// OpenShift's own: whoever serves a request puts it there, and whoever serves it then takes it off.
 pub const FINALIZER: &str = "cloudcredential.openshift.io/deprovision";
 const PROVIDER: &str = "VSphereProviderSpec";
 
-/// Serves the `CredentialsRequests` for vSphere.
+/// Serves the CredentialsRequests for vSphere.
 #[derive(Debug)]
 pub struct Requests {
     about: About,

@@ -1,4 +1,4 @@
-//! What status says: the fields and conditions of `OpenShift`'s own operator, and a few of ours beside them.
+//! What status says: the fields and conditions of OpenShift's own operator, and a few of ours beside them.
 
 use jiff::{SignedDuration, Timestamp};
 use lifecycle::Because;
@@ -67,7 +67,7 @@ pub(super) const FIGURES: [(&str, &str); 4] = [
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 const DAY: f64 = 86_400.0;
 
-/// What is wrong, in the words of `OpenShift`'s own operator.
+/// What is wrong, in the words of OpenShift's own operator.
 #[derive(Debug)]
 pub(super) enum Failing {
     Nothing,

@@ -50,7 +50,7 @@ pub struct Wanted {
     /// Namespace and name, as annotations have them.
     pub request: String,
     pub target: (String, String),
-    /// The Secret that is known to be for it. None for a request in another namespace than `OpenShift`'s own: a name alone proves
+    /// The Secret that is known to be for it. None for a request in another namespace than OpenShift's own: a name alone proves
     /// nothing.
     pub well_known: Option<String>,
     /// Secrets that name their target count too.

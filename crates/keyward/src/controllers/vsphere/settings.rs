@@ -33,13 +33,13 @@ impl Fallback {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "vSphere")]
 pub struct Settings {
-    /// Namespaces whose `CredentialsRequests` are served
+    /// Namespaces whose CredentialsRequests are served
     #[arg(long = "vsphere-request-namespaces", value_name = "NAMES", value_delimiter = ',', default_value = REQUEST_NAMESPACE, env = "KEYWARD_VSPHERE_REQUEST_NAMESPACES")]
     pub request_namespaces: Vec<String>,
     /// Namespaces that copies may go to
     #[arg(long = "vsphere-target-namespaces", value_name = "NAMES", value_delimiter = ',', default_values = TARGET_NAMESPACES, env = "KEYWARD_VSPHERE_TARGET_NAMESPACES")]
     pub target_namespaces: Vec<String>,
-    /// What becomes of a request when its own Secret goes: `FallbackToRoot`, Retain or Fail. The annotation
+    /// What becomes of a request when its own Secret goes: FallbackToRoot, Retain or Fail. The annotation
     /// keyward.dev/fallback on the request goes before this
     #[arg(
         long = "vsphere-fallback",
