@@ -80,6 +80,19 @@ async fn add(cloud: &Cloud, resource: &ApiResource, name: &str, spec: Value) {
     said.unwrap();
 }
 
+/// As the operator of the service: what was written to its resource is so now.
+async fn catch_up(cloud: &Cloud, service: &Service) {
+    let api = api(cloud, &service.main.resource());
+    let object = api.get(service.at).await.unwrap();
+    let generation = object.metadata.generation;
+    if object.data["status"]["observedGeneration"].as_i64() != generation {
+        let status = json!({ "status": { "observedGeneration": generation } });
+        let (params, patch) = (PatchParams::default(), Patch::Merge(&status));
+        let said = api.patch_status(service.at, &params, &patch);
+        said.await.unwrap();
+    }
+}
+
 /// What the consumer of a service is pointed at.
 async fn named(cloud: &Cloud, service: &Service) -> String {
     let (resource, name, part) = match service.child {
@@ -137,6 +150,7 @@ async fn real_a_control_plane_hands_out_seventeen_credentials_and_takes_them_bac
     let mut handed_out: Map<String, Value> = Map::new();
     let all_named = async || {
         for service in SERVICES {
+            catch_up(&cloud, service).await;
             if named(&cloud, service).await.is_empty() {
                 return false;
             }
