@@ -1,5 +1,7 @@
 //! What each service gets, and who hears its name.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use keyward::controllers::openstack::services::SERVICES;
@@ -319,13 +321,16 @@ async fn at_rest_nothing_is_read_or_written() {
     with_services(&mut run, &[("barbican", on()), ("glance", on())]).await;
     until_as_wanted(&mut run).await;
     everybody_moves(&run.cluster).await;
-    // Whatever is still under way comes to its end: two looks at the count agree.
-    let mut seen = (0, 1);
-    while seen.0 != seen.1 {
-        seen = (seen.1, run.requests());
-        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    // Whatever is still under way comes to its end; then a whole window passes without a request.
+    let (begun, window) = (Instant::now(), Duration::from_secs(1));
+    let (mut count, mut since) = (run.requests(), Instant::now());
+    while since.elapsed() < window {
+        assert!(begun.elapsed() < Duration::from_secs(30), "it never rests");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        if run.requests() != count {
+            (count, since) = (run.requests(), Instant::now());
+        }
     }
-    assert_eq!(run.requests(), seen.1);
     let glance = service("glance").main.resource();
     assert!(!get(&run.cluster, &glance, "glance").is_null());
     assert!(!get(&run.cluster, &planes(), "plane").is_null());
